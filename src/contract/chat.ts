@@ -1,0 +1,45 @@
+import { z } from 'zod';
+
+/**
+ * Chat messages as OpenAI defines them, read openly: unknown keys pass through, null equals absent, and only what the
+ * gateway itself relies on is checked.
+ */
+
+const textPart = z.looseObject({ type: z.literal('text'), text: z.string() });
+const otherPart = z.looseObject({ type: z.string() });
+export const contentPart = z.union([textPart, otherPart]);
+export type ContentPart = z.infer<typeof contentPart>;
+
+export const toolCall = z.looseObject({
+  id: z.string(),
+  type: z.string().default('function'),
+  function: z
+    .looseObject({
+      name: z.string(),
+      /** Agents sometimes replay parsed arguments; the wire wants a string. */
+      arguments: z.unknown().transform((value) => (typeof value === 'string' ? value : JSON.stringify(value ?? {}))),
+    })
+    .optional(),
+});
+export type ToolCall = z.infer<typeof toolCall>;
+
+export const chatMessage = z.looseObject({
+  role: z.enum(['system', 'developer', 'user', 'assistant', 'tool', 'function']),
+  content: z.union([z.string(), z.array(contentPart)]).nullish(),
+  name: z.string().nullish(),
+  tool_calls: z.array(toolCall).nullish(),
+  tool_call_id: z.string().nullish(),
+});
+export type ChatMessage = z.infer<typeof chatMessage>;
+
+/** All text of a message; other parts become a placeholder such as `[image]` so that the policy knows they are there. */
+export function textOf(message: ChatMessage): string {
+  if (message.content === null || message.content === undefined) return '';
+  if (typeof message.content === 'string') return message.content;
+  return message.content.map(partText).join('\n');
+}
+
+function partText(part: ContentPart): string {
+  if (part.type === 'text' && typeof part['text'] === 'string') return part['text'];
+  return `[${part.type.replace(/^input_|_url$/g, '')}]`;
+}

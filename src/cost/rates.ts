@@ -1,0 +1,57 @@
+import { decimalToInteger, type NanoUsd, nanoUsd } from './money.ts';
+import type { Usage } from './usage.ts';
+
+/** Integer nano-dollars per million units; a unit is a token, a call or a millisecond. */
+export interface Rates {
+  readonly input: bigint;
+  readonly output: bigint;
+  readonly cacheRead: bigint;
+  readonly cacheWrite: bigint;
+  readonly reasoning: bigint;
+  readonly call: bigint;
+  readonly millisecond: bigint;
+}
+
+/** Prices as people write them, in USD: per million tokens, per call, per second. */
+export interface PriceText {
+  readonly input?: string | number | undefined;
+  readonly output?: string | number | undefined;
+  readonly cache_read?: string | number | undefined;
+  readonly cache_write?: string | number | undefined;
+  readonly reasoning?: string | number | undefined;
+  readonly per_call?: string | number | undefined;
+  readonly per_second?: string | number | undefined;
+}
+
+const unitsPerRate = 1_000_000n;
+
+/** Left-out cache prices fall back to the input price and reasoning to the output price: never cheaper than billed. */
+export function ratesFrom(price: PriceText): Rates {
+  const perMillion = (value: string | number | undefined) => decimalToInteger(value ?? 0, 9);
+  const input = perMillion(price.input);
+  const output = perMillion(price.output);
+  return {
+    input,
+    output,
+    cacheRead: price.cache_read === undefined ? input : perMillion(price.cache_read),
+    cacheWrite: price.cache_write === undefined ? input : perMillion(price.cache_write),
+    reasoning: price.reasoning === undefined ? output : perMillion(price.reasoning),
+    call: decimalToInteger(price.per_call ?? 0, 15),
+    millisecond: decimalToInteger(price.per_second ?? 0, 12),
+  };
+}
+
+export const freeRates: Rates = ratesFrom({});
+
+/** Sum of units times rate, divided once, rounded up: any language that repeats the sum gets the same number. */
+export function priceOf(usage: Usage, rates: Rates): NanoUsd {
+  const total =
+    BigInt(usage.inputTokens) * rates.input +
+    BigInt(usage.cacheReadTokens) * rates.cacheRead +
+    BigInt(usage.cacheWriteTokens) * rates.cacheWrite +
+    BigInt(usage.outputTokens) * rates.output +
+    BigInt(usage.reasoningTokens) * rates.reasoning +
+    BigInt(usage.calls) * rates.call +
+    BigInt(Math.ceil(usage.durationMs)) * rates.millisecond;
+  return nanoUsd(Number((total + unitsPerRate - 1n) / unitsPerRate));
+}

@@ -1,0 +1,49 @@
+/**
+ * What one call consumed. The counts are disjoint: cached input is not in `inputTokens`, reasoning is not in
+ * `outputTokens`. Adapters make them so; nothing else may guess.
+ */
+export interface Usage {
+  readonly inputTokens: number;
+  readonly cacheReadTokens: number;
+  readonly cacheWriteTokens: number;
+  readonly outputTokens: number;
+  readonly reasoningTokens: number;
+  readonly calls: number;
+  /** Wall time for which the meter runs (sandboxes, rented machines). */
+  readonly durationMs: number;
+}
+
+export const noUsage: Usage = {
+  inputTokens: 0,
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  outputTokens: 0,
+  reasoningTokens: 0,
+  calls: 0,
+  durationMs: 0,
+};
+
+export const usageOf = (part: Partial<Usage>): Usage => ({ ...noUsage, ...part });
+
+export function addUsage(left: Usage, right: Usage): Usage {
+  return {
+    inputTokens: left.inputTokens + right.inputTokens,
+    cacheReadTokens: left.cacheReadTokens + right.cacheReadTokens,
+    cacheWriteTokens: left.cacheWriteTokens + right.cacheWriteTokens,
+    outputTokens: left.outputTokens + right.outputTokens,
+    reasoningTokens: left.reasoningTokens + right.reasoningTokens,
+    calls: left.calls + right.calls,
+    durationMs: left.durationMs + right.durationMs,
+  };
+}
+
+/**
+ * Usage under the meter that bills it. Meters are slot ids (`answer-1`), tools (`tool:tavily`) and the policy
+ * (`policy`); only `cost` knows what a meter charges.
+ */
+export interface MeteredUsage {
+  readonly meter: string;
+  readonly usage: Usage;
+  /** True when upstream gave no figure and the adapter had to estimate it. */
+  readonly estimated?: boolean;
+}

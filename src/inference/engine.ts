@@ -1,0 +1,90 @@
+import type { ChatMessage } from '../contract/chat.ts';
+import type { Segment } from '../contract/segment.ts';
+
+/** Where one loaded GGUF runs, and how. Nothing is "auto": the host says what it was given. */
+export interface EngineOptions {
+  readonly modelPath: string;
+  /** `cuda` never falls back to the CPU in silence: without a working device the engine refuses to start. */
+  readonly device: 'cpu' | 'cuda';
+  readonly threads: number;
+  readonly contextTokens: number;
+  /** KV-cache lanes. */
+  readonly sequences: number;
+  /** Longest piece of prompt processed between two looks at the cancel flag. */
+  readonly prefillChunkTokens: number;
+}
+
+export interface EngineInfo {
+  readonly architecture: string;
+  readonly device: string;
+  readonly contextTokens: number;
+  /** SHA-256 of the weights file, hex. */
+  readonly weightsHash: string;
+}
+
+/** Tokens that one request cost the engine. `cached` were already in the KV cache and are not in `prompt`. */
+export interface EngineUsage {
+  readonly promptTokens: number;
+  readonly cachedTokens: number;
+  readonly outputTokens: number;
+}
+
+export interface ScoreRequest {
+  readonly prompt: readonly Segment[];
+  /** The texts to choose among, each as segments; at least one, all different. */
+  readonly choices: readonly (readonly Segment[])[];
+  /** Most tokens of free thought before the choice; 0 closes the thought at once. */
+  readonly thought: { readonly budgetTokens: number; readonly open: Segment; readonly close: Segment };
+  /** Segments after which older prompt may be dropped are the caller's business: too long is an error. */
+  readonly seed: number;
+  readonly signal: AbortSignal;
+}
+
+export interface ScoreResult {
+  /** One a choice, in order: natural log of the locally masked product; their exponentials sum to 1. */
+  readonly logProbabilities: readonly number[];
+  readonly thought: string;
+  readonly usage: EngineUsage;
+}
+
+export interface GenerateRequest {
+  /** Rendered by the GGUF's own chat template; contents are never read as control tokens. */
+  readonly messages: readonly ChatMessage[];
+  readonly maxTokens: number;
+  /** 0 to 2; 0 is greedy. */
+  readonly temperature: number;
+  readonly topP: number;
+  readonly stop: readonly string[];
+  readonly seed: number;
+  readonly signal: AbortSignal;
+}
+
+export type GenerateEvent =
+  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'end'; readonly finishReason: 'stop' | 'length'; readonly usage: EngineUsage };
+
+/**
+ * One GGUF, ready to work. The same interface in-process (tests) and behind a host process (serving).
+ * Every method rejects with EngineFailure, or with an AbortError when its signal fires.
+ */
+export interface InferenceEngine {
+  readonly info: EngineInfo;
+  score(request: ScoreRequest): Promise<ScoreResult>;
+  generate(request: GenerateRequest): AsyncIterable<GenerateEvent>;
+  /** Tokens of a plain text, without control tokens. */
+  countTokens(text: string): Promise<number>;
+  close(): Promise<void>;
+}
+
+export type EngineFailureKind = 'unavailable' | 'busy' | 'context_full' | 'invalid' | 'crashed';
+
+/** `crashed` and `busy` may be tried again; `unavailable` says in its message what the operator can do. */
+export class EngineFailure extends Error {
+  readonly kind: EngineFailureKind;
+
+  constructor(kind: EngineFailureKind, message: string, cause?: unknown) {
+    super(message, cause === undefined ? undefined : { cause });
+    this.name = 'EngineFailure';
+    this.kind = kind;
+  }
+}

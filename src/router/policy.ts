@@ -1,0 +1,51 @@
+import type { Evidence } from '../contract/evidence.ts';
+import type { NanoUsd } from '../cost/money.ts';
+import type { Usage } from '../cost/usage.ts';
+import type { Slot, SlotRole } from '../preferences/slot.ts';
+import type { Weights } from '../preferences/weights.ts';
+
+/** `attempt` tries an answer slot without delivering; `deliver` hands out an attempt as it stands (`slots-2`). */
+export type DecisionRole = SlotRole | 'attempt';
+
+/** One admissible choice of this turn. */
+export interface Candidate {
+  readonly role: DecisionRole;
+  readonly slot: Slot;
+  /** Expected price of choosing it now; undefined when its price is unknown. */
+  readonly expectedCost: NanoUsd | undefined;
+}
+
+export interface PolicyInput {
+  readonly problem: string;
+  /** Earlier turns of the client's chat as one text, empty when there are none. */
+  readonly conversation: string;
+  readonly evidence: Evidence;
+  readonly candidates: readonly Candidate[];
+  readonly weights: Weights;
+  readonly instruction: string | undefined;
+  /** 1 on the first turn. */
+  readonly turn: number;
+  readonly turnsLeft: number;
+  readonly seed: number;
+  readonly signal: AbortSignal;
+}
+
+/** What a policy thinks of the candidates, in their order. */
+export interface PolicyOpinion {
+  /** π: sums to 1 over the candidates. */
+  readonly probabilities: readonly number[];
+  /** Chance that choosing it ends in a right answer, where the policy can tell. */
+  readonly pRight?: readonly number[];
+  /** True when prices and weights are already in π (expected utility), so that no tilt follows. */
+  readonly weighted: boolean;
+  readonly thought?: string;
+  readonly usage: Usage;
+}
+
+/** Decides one turn. Rejects with EngineFailure or OrchestraError; the router then falls back to `estimate`. */
+export interface Policy {
+  readonly name: string;
+  readonly backend: 'llama' | 'estimate' | 'scripted';
+  readonly contract: string;
+  decide(input: PolicyInput): Promise<PolicyOpinion>;
+}

@@ -1,0 +1,46 @@
+import type { ChatMessage } from '../contract/chat.ts';
+import type { Evidence, Observation } from '../contract/evidence.ts';
+import type { MeteredUsage } from '../cost/usage.ts';
+import type { PrivacyClass } from '../preferences/privacy.ts';
+import type { Slot } from '../preferences/slot.ts';
+import type { ChatDelta, FinishReason } from '../upstream/chat.ts';
+
+/** What a tool may look at while it works on one turn. It knows no prices and no preferences. */
+export interface ToolInput {
+  /** The last user message: what the run is about. */
+  readonly problem: string;
+  /** The client's messages, verbatim and whole. */
+  readonly messages: readonly ChatMessage[];
+  readonly evidence: Evidence;
+  /** Least class that may see a byte of this run; a search slot skips sources below it. */
+  readonly privacy: PrivacyClass;
+  /** Most tokens an expert may write; the hold was made for this. */
+  readonly maxOutputTokens: number;
+  /** OpenAI fields of the request that belong to the answer: temperature, stop, tools, response_format, … */
+  readonly answerOptions: Readonly<Record<string, unknown>>;
+  /** Fires when the client leaves, the run is cancelled or its deadline passes. */
+  readonly signal: AbortSignal;
+}
+
+export interface ToolOutcome {
+  readonly observation: Observation;
+  /** What was consumed, failed calls included, under the meters that bill it. */
+  readonly usage: readonly MeteredUsage[];
+  /** Of an answer only. */
+  readonly finishReason?: FinishReason;
+}
+
+/**
+ * What the policy can call. One object a slot. Failures are observations; only an AbortError of `input.signal`
+ * is thrown.
+ */
+export interface Tool {
+  readonly slot: Slot;
+  /**
+   * The most that `execute` with this input can consume, by meter; what the ledger holds before the call.
+   * Input tokens are bounded by UTF-8 bytes, output by `maxOutputTokens`.
+   */
+  bound(input: ToolInput): readonly MeteredUsage[];
+  /** Yields the answer as it is written (answer slots only) and returns what came of it. */
+  execute(input: ToolInput): AsyncGenerator<ChatDelta, ToolOutcome>;
+}
