@@ -43,6 +43,12 @@ export function usdToNano(value: string | number): NanoUsd {
   return nanoUsd(Number(decimalToInteger(value, 9)));
 }
 
+/** The same for limits: what is finer than a nano-dollar is dropped, so that a limit is never read too high. */
+export function floorUsdToNano(value: number): NanoUsd {
+  const [whole = '0', fraction = ''] = plainDecimal(value).split('.');
+  return usdToNano(`${whole}.${fraction.slice(0, 9)}0`);
+}
+
 function plainDecimal(value: number): string {
   const text = String(value);
   return text.includes('e') ? value.toFixed(20).replace(/0+$/, '').replace(/\.$/, '') : text;

@@ -1,0 +1,101 @@
+import type { ChargeStore, Scope } from '../store/charges.ts';
+import { addUsd, type NanoUsd, nanoUsd } from './money.ts';
+import { type PriceBook, type PricedCall, priceCall } from './price-book.ts';
+import type { MeteredUsage } from './usage.ts';
+
+/*
+ * The flow of money. Before a call: price its upper bound and hold that much in every scope it draws on (the run, the
+ * key's day); a hold that would pass a limit is refused and nothing happens. After the call: settle, which books what
+ * was really consumed and frees the rest; or release, when nothing can have been billed. Held plus spent never passes
+ * a limit, whatever the order of requests, because each step is one transaction. A run also keeps back the price of
+ * the cheapest admissible answer, so that it can always end with one.
+ */
+
+export interface BudgetLimits {
+  readonly runId: string;
+  readonly keyName: string;
+  /** Most that this request may cost in all; undefined = no limit of its own. */
+  readonly maxCost: NanoUsd | undefined;
+  /** Most that this key may spend in a UTC day. */
+  readonly maxCostPerDay: NanoUsd | undefined;
+}
+
+export interface Hold {
+  readonly chargeId: number;
+  readonly amount: NanoUsd;
+}
+
+/** Why a hold was refused. */
+export interface Refusal {
+  readonly scope: 'request' | 'key_day';
+  readonly needed: NanoUsd;
+  readonly available: NanoUsd;
+}
+
+export interface Budget {
+  /**
+   * Reserves the bound of a call.
+   * @param keepBack must stay free beside it.
+   */
+  hold(bound: readonly MeteredUsage[], keepBack: NanoUsd): Hold | Refusal;
+  /** Books what was consumed. An upstream that bills more than was held is booked truthfully and reported. */
+  settle(hold: Hold, usage: readonly MeteredUsage[]): PricedCall & { readonly overrun: boolean };
+  release(hold: Hold): void;
+  spent(): NanoUsd;
+  /** What the tightest scope still admits; undefined without a limit. */
+  remaining(): NanoUsd | undefined;
+}
+
+export interface Ledger {
+  openBudget(limits: BudgetLimits): Budget;
+  /** Books what a crashed process left on hold; call once at start. */
+  recover(): number;
+}
+
+export const isRefusal = (result: Hold | Refusal): result is Refusal => 'needed' in result;
+
+export function createLedger(charges: ChargeStore, prices: PriceBook, now: () => number): Ledger {
+  return {
+    openBudget: (limits) => openBudget(charges, prices, now, limits),
+    recover: () => charges.settleAbandoned(),
+  };
+}
+
+function openBudget(charges: ChargeStore, prices: PriceBook, now: () => number, limits: BudgetLimits): Budget {
+  const { runId, keyName } = limits;
+  const runScope: Scope = { name: `run:${runId}`, limitNano: limits.maxCost };
+  const dayScope = (): Scope => ({ name: `day:${utcDay(now())}:${keyName}`, limitNano: limits.maxCostPerDay });
+  const available = ({ name, limitNano }: Scope): number => {
+    if (limitNano === undefined) return Number.POSITIVE_INFINITY;
+    const { spentNano, heldNano } = charges.totals(name);
+    return limitNano - spentNano - heldNano;
+  };
+
+  return {
+    hold: (bound, keepBack) => {
+      const amount = priceCall(bound, prices).total;
+      const scopes = [runScope, dayScope()];
+      const result = charges.hold({ runId, keyName, atMs: now(), amountNano: amount, keepBackNano: keepBack, scopes });
+      if (result.held) return { chargeId: result.chargeId, amount };
+      return {
+        scope: result.scope === runScope.name ? 'request' : 'key_day',
+        needed: addUsd(amount, keepBack),
+        available: nanoUsd(Math.max(0, result.availableNano)),
+      };
+    },
+    settle: (hold, usage) => {
+      const priced = priceCall(usage, prices);
+      const lines = priced.lines.map(({ meter, usage, cost, estimated }) => ({ meter, usage, cost, estimated }));
+      charges.settle(hold.chargeId, priced.total, JSON.stringify(lines));
+      return { ...priced, overrun: priced.total > hold.amount };
+    },
+    release: (hold) => charges.release(hold.chargeId),
+    spent: () => nanoUsd(charges.totals(runScope.name).spentNano),
+    remaining: () => {
+      const least = Math.min(available(runScope), available(dayScope()));
+      return least === Number.POSITIVE_INFINITY ? undefined : nanoUsd(Math.max(0, least));
+    },
+  };
+}
+
+const utcDay = (instantMs: number): string => new Date(instantMs).toISOString().slice(0, 10);

@@ -1,0 +1,169 @@
+import { z } from 'zod';
+import { floorUsdToNano, type NanoUsd } from '../cost/money.ts';
+import { OrchestraError } from '../errors.ts';
+import { nearest } from './nearest.ts';
+import { type PrivacyClass, strictestPrivacy } from './privacy.ts';
+import { type Ceiling, type Profile, preferencesSchema, type RequestedPreferences } from './schema.ts';
+import type { Weights } from './weights.ts';
+
+/** Where a limit came from, for the report. */
+export type LimitSource = 'key' | 'body' | 'header' | 'metadata' | 'profile' | 'default';
+
+export interface Limits {
+  readonly maxCost: NanoUsd | undefined;
+  readonly maxLatencyMs: number | undefined;
+  readonly maxTurns: number | undefined;
+  readonly privacy: PrivacyClass;
+  /** Undefined = anywhere. */
+  readonly regions: readonly string[] | undefined;
+  /** Each list must admit a slot; several sources may each bring one. */
+  readonly allow: readonly (readonly string[])[];
+  readonly deny: readonly string[];
+}
+
+/** What stands after every source was merged: the effective object that reports show. */
+export interface EffectivePreferences {
+  readonly profile: string;
+  readonly weights: Weights;
+  readonly instruction: string | undefined;
+  readonly limits: Limits;
+  /** Which source set the limit that stands, by key of the API. */
+  readonly sources: Readonly<Record<string, LimitSource>>;
+  readonly onLimit: 'best_effort' | 'error';
+  readonly explain: 'none' | 'summary' | 'full';
+  readonly progress: 'none' | 'reasoning_content' | 'reasoning';
+  readonly sessionId: string | undefined;
+}
+
+/** One place that preferences may come from, strongest first in a list. */
+export interface PreferenceLayer {
+  readonly source: LimitSource;
+  readonly preferences: RequestedPreferences;
+}
+
+/**
+ * Checks one `preferences` object.
+ * @param path how the client wrote it, such as `preferences` or the header's name; starts `param`.
+ * @throws OrchestraError invalid_request with the path and the nearest valid key.
+ */
+export function parsePreferences(value: unknown, path: string): RequestedPreferences {
+  const parsed = preferencesSchema.safeParse(value);
+  if (parsed.success) return parsed.data;
+  throw issueError(parsed.error.issues[0], path);
+}
+
+function issueError(issue: z.core.$ZodIssue | undefined, root: string): OrchestraError {
+  const path = [root, ...(issue?.path ?? [])].join('.');
+  if (issue?.code !== 'unrecognized_keys') {
+    return new OrchestraError('invalid_request', `${path}: ${issue?.message ?? 'is not valid'}.`, { param: path });
+  }
+  const key = issue.keys[0] ?? '';
+  const valid = keysAt(preferencesSchema, issue.path);
+  const near = nearest(key, valid);
+  const wayOut = near ? `Did you mean \`${near}\`?` : `Valid keys: ${valid.join(', ')}.`;
+  const param = `${path}.${key}`;
+  return new OrchestraError('invalid_request', `${param}: unknown key. ${wayOut}`, { param });
+}
+
+function keysAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
+  let at: unknown = schema;
+  for (const step of path) {
+    at = at instanceof z.ZodOptional ? at.unwrap() : at;
+    at = at instanceof z.ZodObject ? at.shape[String(step)] : undefined;
+  }
+  at = at instanceof z.ZodOptional ? at.unwrap() : at;
+  return at instanceof z.ZodObject ? Object.keys(at.shape) : [];
+}
+
+/**
+ * Merges all layers under the key's ceiling. Weights and wishes come from the strongest layer that has them; hard
+ * limits of every layer, and of every profile that a layer names, are intersected, so that the strictest wins.
+ * @param layers strongest first: body, header, metadata, model suffix, server default.
+ * @throws OrchestraError invalid_request for an unknown profile.
+ */
+export function mergePreferences(
+  layers: readonly PreferenceLayer[],
+  profiles: Readonly<Record<string, Profile>>,
+  ceiling: Ceiling,
+): EffectivePreferences {
+  const asked = layers.flatMap((layer) => [layer, ...profileOf(layer.preferences.optimize, profiles)]);
+  const all = asked.some(({ source }) => source === 'profile') ? asked : [...asked, ...profileOf('balanced', profiles)];
+  const first = <K extends keyof RequestedPreferences>(key: K) =>
+    all.find(({ preferences }) => preferences[key] !== undefined)?.preferences[key];
+  const { max_cost_usd_per_day: _, ...ceilingLimits } = ceiling;
+  return {
+    profile: first('optimize') ?? 'balanced',
+    weights: mergeWeights(all.map(({ preferences }) => preferences)),
+    instruction: first('instruction'),
+    ...intersectLimits([{ source: 'key', preferences: ceilingLimits }, ...all]),
+    onLimit: first('on_limit') ?? 'best_effort',
+    explain: first('explain') ?? 'none',
+    progress: first('progress') ?? 'none',
+    sessionId: first('session_id'),
+  };
+}
+
+function profileOf(name: string | undefined, profiles: Readonly<Record<string, Profile>>): PreferenceLayer[] {
+  if (name === undefined) return [];
+  const profile = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
+  if (!profile) throw unknownProfile(name, Object.keys(profiles));
+  return [{ source: 'profile', preferences: profile }];
+}
+
+function unknownProfile(name: string, valid: readonly string[]): OrchestraError {
+  const near = nearest(name, valid);
+  const wayOut = near ? `Did you mean \`${near}\`?` : `Known profiles: ${valid.join(', ')}.`;
+  return new OrchestraError('invalid_request', `preferences.optimize: unknown profile \`${name}\`. ${wayOut}`, {
+    param: 'preferences.optimize',
+  });
+}
+
+/** Key by key, the strongest layer that says something wins. */
+function mergeWeights(strongestFirst: readonly RequestedPreferences[]): Weights {
+  const value = (key: 'quality' | 'cost' | 'latency' | 'privacy') =>
+    strongestFirst.find(({ weights }) => weights?.[key] !== undefined)?.weights?.[key] ?? 0;
+  const tools = Object.assign({}, ...strongestFirst.toReversed().map(({ weights }) => weights?.tools ?? {}));
+  return {
+    quality: value('quality'),
+    cost: value('cost'),
+    latency: value('latency'),
+    privacy: value('privacy'),
+    tools,
+  };
+}
+
+function intersectLimits(layers: readonly PreferenceLayer[]): Pick<EffectivePreferences, 'limits' | 'sources'> {
+  const sources: Record<string, LimitSource> = {};
+  const least = (key: 'max_cost_usd' | 'max_latency_ms' | 'max_turns'): number | undefined => {
+    let strictest: number | undefined;
+    for (const { source, preferences } of layers) {
+      const value = preferences[key];
+      if (value === undefined || (strictest !== undefined && value >= strictest)) continue;
+      strictest = value;
+      sources[key] = source;
+    }
+    return strictest;
+  };
+  const maxCostUsd = least('max_cost_usd');
+  const privacy = strictestPrivacy(...layers.flatMap(({ preferences }) => preferences.privacy ?? []));
+  const named = (key: string, has: (preferences: RequestedPreferences) => boolean) => {
+    const layer = layers.find(({ preferences }) => has(preferences));
+    if (layer) sources[key] = layer.source;
+  };
+  named('privacy', (preferences) => preferences.privacy === privacy);
+  named('regions', (preferences) => preferences.regions !== undefined);
+  named('tools', (preferences) => preferences.tools !== undefined);
+  const regionLists = layers.flatMap(({ preferences }) => (preferences.regions ? [preferences.regions] : []));
+  return {
+    sources,
+    limits: {
+      maxCost: maxCostUsd === undefined ? undefined : floorUsdToNano(maxCostUsd),
+      maxLatencyMs: least('max_latency_ms'),
+      maxTurns: least('max_turns'),
+      privacy,
+      regions: regionLists.length === 0 ? undefined : regionLists.reduce((a, b) => a.filter((r) => b.includes(r))),
+      allow: layers.flatMap(({ preferences }) => (preferences.tools?.allow ? [preferences.tools.allow] : [])),
+      deny: layers.flatMap(({ preferences }) => preferences.tools?.deny ?? []),
+    },
+  };
+}

@@ -1,0 +1,61 @@
+import { mkdirSync } from 'node:fs';
+import { dirname } from 'node:path';
+import Sqlite from 'better-sqlite3';
+
+export type Database = Sqlite.Database;
+
+/** Each entry runs once, in order; never edit one that was released, append instead. */
+const migrations: readonly string[] = [
+  `CREATE TABLE accounts (
+     scope TEXT PRIMARY KEY,
+     spent_nano INTEGER NOT NULL DEFAULT 0 CHECK (spent_nano >= 0),
+     held_nano INTEGER NOT NULL DEFAULT 0 CHECK (held_nano >= 0)
+   ) STRICT, WITHOUT ROWID;
+   CREATE TABLE charges (
+     id INTEGER PRIMARY KEY,
+     run_id TEXT NOT NULL,
+     key_name TEXT NOT NULL,
+     scopes TEXT NOT NULL,
+     state TEXT NOT NULL CHECK (state IN ('held', 'settled', 'released', 'abandoned')),
+     at_ms INTEGER NOT NULL,
+     amount_nano INTEGER NOT NULL,
+     lines TEXT NOT NULL DEFAULT '[]'
+   ) STRICT;
+   CREATE INDEX charges_by_run ON charges (run_id);
+   CREATE INDEX charges_held ON charges (state) WHERE state = 'held';
+   CREATE TABLE runs (
+     id TEXT PRIMARY KEY,
+     key_name TEXT NOT NULL,
+     created_at_ms INTEGER NOT NULL,
+     record TEXT NOT NULL
+   ) STRICT, WITHOUT ROWID;
+   CREATE INDEX runs_by_key ON runs (key_name, created_at_ms);`,
+];
+
+/**
+ * Opens the embedded database, creating and migrating it. A crash can lose the last few milliseconds of commits to the
+ * operating system only when the machine itself fails (WAL, synchronous=NORMAL), never corrupt the file.
+ * @param path a file, or `:memory:`.
+ */
+export function openDatabase(path: string): Database {
+  if (path !== ':memory:') mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
+  const database = new Sqlite(path);
+  database.pragma('journal_mode = WAL');
+  database.pragma('synchronous = NORMAL');
+  database.pragma('busy_timeout = 5000');
+  migrate(database);
+  return database;
+}
+
+function migrate(database: Database): void {
+  const done = Number(database.pragma('user_version', { simple: true }));
+  if (done > migrations.length) {
+    throw new Error(`this database was written by a newer version (schema ${done}, known up to ${migrations.length})`);
+  }
+  for (let next = done; next < migrations.length; next++) {
+    database.transaction(() => {
+      database.exec(migrations[next] ?? '');
+      database.pragma(`user_version = ${next + 1}`);
+    })();
+  }
+}
