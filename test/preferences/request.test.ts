@@ -1,0 +1,102 @@
+import { describe, expect, test } from 'vitest';
+import { OrchestraError } from '../../src/errors.ts';
+import { builtInProfiles } from '../../src/preferences/profiles.ts';
+import { mergePreferences, type PreferenceLayer, parsePreferences } from '../../src/preferences/request.ts';
+import type { Ceiling, RequestedPreferences } from '../../src/preferences/schema.ts';
+
+function refusal(action: () => unknown): OrchestraError {
+  try {
+    action();
+  } catch (error) {
+    if (error instanceof OrchestraError) return error;
+    throw error;
+  }
+  throw new Error('nothing was refused');
+}
+
+const body = (preferences: RequestedPreferences): PreferenceLayer => ({ source: 'body', preferences });
+const header = (preferences: RequestedPreferences): PreferenceLayer => ({ source: 'header', preferences });
+const merge = (layers: readonly PreferenceLayer[], ceiling: Ceiling = {}) =>
+  mergePreferences(layers, builtInProfiles, ceiling);
+
+describe('parsing', () => {
+  test.each([
+    [{ max_cost: 1 }, 'preferences.max_cost', 'max_cost_usd'],
+    [{ wieghts: {} }, 'preferences.wieghts', 'weights'],
+    [{ weights: { qualty: 1 } }, 'preferences.weights.qualty', 'quality'],
+    [{ tools: { alow: [] } }, 'preferences.tools.alow', 'allow'],
+  ])('names the path and the nearest key for %j', (value, param, near) => {
+    const error = refusal(() => parsePreferences(value, 'preferences'));
+    expect(error).toMatchObject({ code: 'invalid_request', param });
+    expect(error.message).toContain(`\`${near}\``);
+  });
+
+  test('lists the valid keys when none is near', () => {
+    expect(refusal(() => parsePreferences({ zzzzzzzz: 1 }, 'preferences')).message).toContain('max_cost_usd');
+  });
+
+  test.each([
+    [{ max_cost_usd: '1' }, 'preferences.max_cost_usd'],
+    [{ max_cost_usd: -1 }, 'preferences.max_cost_usd'],
+    [{ max_turns: 1.5 }, 'preferences.max_turns'],
+    [{ weights: { cost: 2 } }, 'preferences.weights.cost'],
+    [{ privacy: 'secret' }, 'preferences.privacy'],
+    [{ regions: [] }, 'preferences.regions'],
+    [{ instruction: 'x'.repeat(501) }, 'preferences.instruction'],
+    ['cheap', 'preferences'],
+  ])('refuses %j', (value, param) => {
+    expect(refusal(() => parsePreferences(value, 'preferences'))).toMatchObject({ code: 'invalid_request', param });
+  });
+});
+
+describe('merging', () => {
+  test('is balanced when nothing is said', () => {
+    expect(merge([])).toMatchObject({
+      profile: 'balanced',
+      weights: { quality: 0.5, cost: 0.25, latency: 0.25, privacy: 0 },
+    });
+  });
+
+  test('lets the body decide over the header, weight by weight', () => {
+    const { weights } = merge([body({ weights: { cost: 1 } }), header({ optimize: 'fast' })]);
+    expect(weights).toMatchObject({ quality: 0.2, cost: 1, latency: 0.8 });
+  });
+
+  test('lets a profile named by the body decide over weights of the header', () => {
+    expect(merge([body({ optimize: 'best' }), header({ weights: { cost: 1 } })]).weights).toMatchObject({
+      quality: 1,
+      cost: 0,
+    });
+  });
+
+  test('takes the strictest of every limit and names its source', () => {
+    const { limits, sources } = merge(
+      [body({ max_cost_usd: 0.5, max_turns: 3, privacy: 'zdr' }), header({ optimize: 'local', max_turns: 5 })],
+      { max_cost_usd: 0.05, privacy: 'no_training' },
+    );
+    expect(limits).toMatchObject({ maxCost: 50_000_000, maxTurns: 3, privacy: 'local' });
+    expect(sources).toMatchObject({ max_cost_usd: 'key', max_turns: 'body', privacy: 'profile' });
+  });
+
+  test('intersects regions, keeps every allow list and adds up denials', () => {
+    const { limits } = merge(
+      [body({ regions: ['eu', 'us'], tools: { allow: ['role:answer'], deny: ['slot:answer-1'] } })],
+      { regions: ['eu', 'ch'], tools: { allow: ['upstream:vllm'], deny: ['tool:tavily'] } },
+    );
+    expect(limits).toMatchObject({
+      regions: ['eu'],
+      allow: [['upstream:vllm'], ['role:answer']],
+      deny: ['tool:tavily', 'slot:answer-1'],
+    });
+  });
+
+  test('refuses an unknown profile with the nearest one', () => {
+    const error = refusal(() => merge([body({ optimize: 'balancd' })]));
+    expect(error).toMatchObject({ code: 'invalid_request', param: 'preferences.optimize' });
+    expect(error.message).toContain('`balanced`');
+  });
+
+  test('does not take a key of Object for a profile', () => {
+    expect(refusal(() => merge([body({ optimize: 'constructor' })])).code).toBe('invalid_request');
+  });
+});
