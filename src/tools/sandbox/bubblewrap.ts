@@ -1,0 +1,135 @@
+import { constants, stat } from 'node:fs/promises';
+import { dirname } from 'node:path';
+import { type ConfinedCommand, type ProcessEnd, runConfined } from './confined-process.ts';
+import { createLanes } from './lanes.ts';
+import { type Bind, inside, type PythonRuntime } from './python-runtime.ts';
+import type { CodeJob, CodeLimits, CodeResult, CodeSandbox, CodeStatus } from './sandbox.ts';
+import { type FilterArchitecture, seccompFilter } from './seccomp.ts';
+
+export interface BubblewrapOptions {
+  readonly runtime: PythonRuntime;
+  readonly architecture: FilterArchitecture;
+  readonly limits: CodeLimits;
+  /** Runs at the same time; more wait their turn. */
+  readonly parallel: number;
+}
+
+/** Who the code is when the gateway is root: nobody, on the host as well, so that its limits hold. */
+const nobody = '65534';
+const script = '/job/main.py';
+
+/** Runs first inside: what has to be set in the new user namespace, then the model's code as the main module. */
+const bootstrap = (threads: number) =>
+  `import resource, sys
+resource.setrlimit(resource.RLIMIT_NPROC, (${threads}, ${threads}))
+sys.path.append("${inside.packages}")
+del resource, sys
+with open("${script}", "rb") as file: code = compile(file.read(), "${script}", "exec")
+del file
+exec(code, {"__name__": "__main__", "__file__": "${script}", "__builtins__": __builtins__})`;
+
+export async function createBubblewrapSandbox(options: BubblewrapOptions): Promise<CodeSandbox> {
+  const { runtime, limits } = options;
+  const filter = seccompFilter(options.architecture);
+  const command = await sandboxCommand(options);
+  const inLane = createLanes(options.parallel);
+
+  const execute = async ({ code, signal }: CodeJob): Promise<CodeResult> => {
+    const job: ConfinedCommand = {
+      command,
+      inputs: [Buffer.from(code, 'utf8'), filter],
+      wallMs: limits.wallMs,
+      outputBytes: limits.outputBytes,
+      errorBytes: limits.errorBytes,
+      signal,
+    };
+    return resultOf(await inLane(signal, () => runConfined(job)));
+  };
+  return { name: 'bubblewrap', pythonVersion: runtime.version, packages: runtime.packages, limits, execute };
+}
+
+function resultOf({ killedFor, exitCode, stdout, stderr, durationMs }: ProcessEnd): CodeResult {
+  return { status: killedFor ?? statusOf(exitCode, stderr), stdout, stderr, durationMs };
+}
+
+/** bubblewrap passes the exit code of the code on; death by a signal is 128 and its number. */
+function statusOf(exitCode: number, stderr: string): CodeStatus {
+  if (exitCode === 0) return 'ok';
+  if (exitCode > 128 || exitCode < 0) return 'killed';
+  return /^(bwrap|prlimit|setpriv): /m.test(stderr) ? 'unavailable' : 'exception';
+}
+
+type Command = readonly [string, ...string[]];
+
+async function sandboxCommand({ runtime, limits }: BubblewrapOptions): Promise<Command> {
+  const isRoot = process.getuid?.() === 0;
+  if (!isRoot) return [...limited(limits), ...bubblewrap(runtime, runtime.binds, limits)];
+  const dropRoot: Command = ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', '--'];
+  if (await everyoneCanRead(runtime.binds)) {
+    return [...dropRoot, ...limited(limits), ...bubblewrap(runtime, runtime.binds, limits)];
+  }
+  const staged = runtime.binds.map(({ target }, index) => ({ source: `/tmp/${index}`, target }));
+  return [...stage(runtime.binds), ...dropRoot, ...limited(limits), ...bubblewrap(runtime, staged, limits)];
+}
+
+/**
+ * An interpreter under a private folder (`/root/.pyenv`) is out of reach once root is dropped. So root first shows it
+ * at a reachable place, in a mount namespace that only this run has.
+ */
+const stage = (binds: readonly Bind[]): Command => [
+  ...(['bwrap', '--dev-bind', '/', '/', '--tmpfs', '/tmp', '--cap-add', 'ALL', '--die-with-parent'] as const),
+  ...binds.flatMap(({ source }, index) => ['--ro-bind', source, `/tmp/${index}`]),
+  '--',
+];
+
+const limited = (limits: CodeLimits): Command => [
+  'prlimit',
+  `--as=${limits.memoryBytes}`,
+  `--cpu=${limits.cpuSeconds}`,
+  `--fsize=${limits.diskBytes}`,
+  '--nofile=128',
+  '--core=0',
+  '--',
+];
+
+/** The root is an empty tmpfs, read-only in the end; there is no /proc, no /sys, no /etc and no program but Python. */
+const bubblewrap = (runtime: PythonRuntime, binds: readonly Bind[], limits: CodeLimits): Command => [
+  'bwrap',
+  ...['--unshare-all', '--unshare-user', '--disable-userns', '--uid', nobody, '--gid', nobody, '--cap-drop', 'ALL'],
+  ...['--hostname', 'sandbox', '--new-session', '--die-with-parent', '--as-pid-1', '--clearenv'],
+  ...binds.flatMap(({ source, target }) => ['--ro-bind', source, target]),
+  ...runtime.hidden.flatMap((folder) => ['--tmpfs', folder, '--remount-ro', folder]),
+  ...['/dev/null', '/dev/zero', '/dev/urandom', '/dev/random'].flatMap((node) => ['--dev-bind', node, node]),
+  ...['--ro-bind-data', '3', script, '--seccomp', '4'],
+  ...['--size', String(limits.diskBytes), '--tmpfs', '/tmp', '--chdir', '/tmp', '--remount-ro', '/'],
+  ...Object.entries(environment).flatMap(([name, value]) => ['--setenv', name, value]),
+  ...['--', inside.python, '-I', '-B', '-X', 'utf8', '-c', bootstrap(limits.threads)],
+];
+
+/** All that the code finds in its environment. One BLAS thread: more would each reserve address space until the memory limit bites. */
+export const environment = {
+  HOME: '/tmp',
+  LD_LIBRARY_PATH: inside.libraries,
+  OPENBLAS_NUM_THREADS: '1',
+  OMP_NUM_THREADS: '1',
+  MKL_NUM_THREADS: '1',
+};
+
+async function everyoneCanRead(binds: readonly Bind[]): Promise<boolean> {
+  const answers = await Promise.all(binds.map(({ source }) => othersReach(source)));
+  return answers.every(Boolean);
+}
+
+/** Whether someone without any rights of ours gets there: each folder on the way and the thing itself. */
+async function othersReach(path: string): Promise<boolean> {
+  const { mode } = await stat(path);
+  const open = (mode & constants.S_IROTH) !== 0;
+  if (!open) return false;
+  return path === '/' || othersPass(dirname(path));
+}
+
+async function othersPass(folder: string): Promise<boolean> {
+  const { mode } = await stat(folder);
+  if ((mode & constants.S_IXOTH) === 0) return false;
+  return folder === '/' || othersPass(dirname(folder));
+}

@@ -1,0 +1,56 @@
+import { expect, test } from 'vitest';
+import { createLanes } from '../../../src/tools/sandbox/lanes.ts';
+
+const never = new AbortController().signal;
+
+/** A task that runs until told to end. */
+function task(log: string[], name: string) {
+  let end = () => {};
+  const done = new Promise<void>((resolve) => {
+    end = resolve;
+  });
+  const run = async () => {
+    log.push(name);
+    await done;
+    return name;
+  };
+  return { run, end: () => end() };
+}
+
+const settle = () => new Promise((resolve) => setImmediate(resolve));
+
+test('runs so many tasks at a time, the others in order', async () => {
+  const log: string[] = [];
+  const inLane = createLanes(2);
+  const tasks = ['a', 'b', 'c', 'd'].map((name) => task(log, name));
+  const results = tasks.map(({ run }) => inLane(never, run));
+  await settle();
+  expect(log).toEqual(['a', 'b']);
+  tasks[1]?.end();
+  await settle();
+  expect(log).toEqual(['a', 'b', 'c']);
+  for (const { end } of tasks) end();
+  expect(await Promise.all(results)).toEqual(['a', 'b', 'c', 'd']);
+});
+
+test('a task whose signal fires while it waits never runs and takes no lane', async () => {
+  const log: string[] = [];
+  const inLane = createLanes(1);
+  const [first, second, third] = [task(log, 'first'), task(log, 'second'), task(log, 'third')];
+  const leaving = new AbortController();
+  const running = inLane(never, first.run);
+  const left = inLane(leaving.signal, second.run);
+  const last = inLane(never, third.run);
+  leaving.abort();
+  await expect(left).rejects.toMatchObject({ name: 'AbortError' });
+  first.end();
+  third.end();
+  expect(await Promise.all([running, last])).toEqual(['first', 'third']);
+  expect(log).toEqual(['first', 'third']);
+});
+
+test('a failing task gives its lane back', async () => {
+  const inLane = createLanes(1);
+  await expect(inLane(never, () => Promise.reject(new Error('broken')))).rejects.toThrow('broken');
+  expect(await inLane(never, async () => 'next')).toBe('next');
+});
