@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { placeholder } from './placeholder.ts';
 
 /**
  * Chat messages as OpenAI defines them, read openly: unknown keys pass through, null equals absent, and only what the
@@ -32,7 +33,7 @@ export const chatMessage = z.looseObject({
 });
 export type ChatMessage = z.infer<typeof chatMessage>;
 
-/** All text of a message; other parts become a placeholder such as `[image]` so that the policy knows they are there. */
+/** All text of a message; other parts become a placeholder with kind and size so that the policy knows of them. */
 export function textOf(message: ChatMessage): string {
   if (message.content === null || message.content === undefined) return '';
   if (typeof message.content === 'string') return message.content;
@@ -40,6 +41,5 @@ export function textOf(message: ChatMessage): string {
 }
 
 function partText(part: ContentPart): string {
-  if (part.type === 'text' && typeof part['text'] === 'string') return part['text'];
-  return `[${part.type.replace(/^input_|_url$/g, '')}]`;
+  return part.type === 'text' && typeof part['text'] === 'string' ? part['text'] : placeholder(part);
 }

@@ -1,0 +1,60 @@
+import { countCodePoints, keepHead } from './code-points.ts';
+import { type Block, blockText, keepNewest, shorten } from './cut.ts';
+import type { Attempt, CodeRun, Evidence, EvidenceDocument } from './evidence.ts';
+import { fill } from './fill.ts';
+import type { Contract } from './schema.ts';
+
+/**
+ * Documents, code runs and attempts in the trained order and form, at most `limit` code points.
+ * Attempts are cut first to their share, then code to what its share leaves, then documents to the rest: when code and
+ * attempts fill the limit, documents are left out.
+ */
+export function evidenceText(evidence: Evidence, limit: number, contract: Contract): string {
+  const { promptTokens, codeAndAttemptsTokens, attemptsTokens } = contract.budgets;
+  const share = (tokens: number): number => Math.floor((limit * tokens) / promptTokens);
+  const attempts = attemptsText(evidence.attempts, share(attemptsTokens), contract);
+  const codeLimit = share(codeAndAttemptsTokens) - countCodePoints(attempts);
+  const code = keepNewest(codeBlocks(evidence.codeRuns, contract), codeLimit);
+  const rest = limit - countCodePoints(code) - countCodePoints(attempts);
+  return documentsText(evidence.documents, rest, contract) + code + attempts;
+}
+
+function documentsText(documents: readonly EvidenceDocument[], limit: number, contract: Contract): string {
+  const { labels, budgets } = contract;
+  const blocks = documents.map(({ text }, index) => ({
+    open: fill(labels.document, { number: String(index + 1) }),
+    body: keepHead(text, budgets.documentCodePoints, labels.ellipsis),
+    close: '\n\n',
+  }));
+  const kept = keepNewest(blocks, limit - countCodePoints(labels.documents));
+  return kept === '' ? '' : labels.documents + kept;
+}
+
+/** Code and output are blocks of their own, so that a cut always leaves the fence above what it kept. */
+function codeBlocks(runs: readonly CodeRun[], { labels }: Contract): Block[] {
+  return runs.flatMap(({ code, output }) => [
+    { open: labels.codeOpen, body: code, close: labels.fenceClose },
+    { open: labels.outputOpen, body: output, close: labels.fenceClose },
+  ]);
+}
+
+/** Each attempt has an equal share: none pushes another out, since each may still be delivered. */
+function attemptsText(attempts: readonly Attempt[], limit: number, contract: Contract): string {
+  const { labels, budgets } = contract;
+  const share = Math.floor(limit / Math.max(budgets.attempts, attempts.length));
+  return attempts
+    .map((attempt) => ({
+      open: fill(labels.attempt, { number: numberOf(attempt.id), slot: attempt.slot }),
+      body: attempt.text,
+      close: `\n${agreementText(attempt, labels.agreement)}`,
+    }))
+    .map((block) => shorten(block, share))
+    .map((block) => (block === undefined ? '' : blockText(block)))
+    .join('');
+}
+
+function agreementText({ id, agreesWith }: Attempt, label: string): string {
+  return agreesWith === undefined ? '' : fill(label, { number: numberOf(id), earlier: numberOf(agreesWith) });
+}
+
+const numberOf = (attemptId: string): string => attemptId.replace(/^attempt-/, '');

@@ -1,0 +1,32 @@
+import type { Weights } from '../preferences/weights.ts';
+import { fill } from './fill.ts';
+import type { Contract } from './schema.ts';
+
+const axes = ['quality', 'cost', 'latency', 'privacy'] as const;
+type Axis = (typeof axes)[number];
+
+/**
+ * What the caller cares about as plain sentences for the policy; empty for the balanced default. Liking of single tools
+ * is left out: selectors may name brands, which never reach the policy.
+ */
+export function phrasePreference(weights: Weights, instruction: string | undefined, contract: Contract): string {
+  const texts = contract.preference;
+  const wish = instruction?.trim() ?? '';
+  const spoken = [weightSentences(weights, texts), wish === '' ? '' : fill(texts.instruction, { instruction: wish })];
+  return spoken.filter((sentence) => sentence !== '').join(' ');
+}
+
+function weightSentences(weights: Weights, texts: Contract['preference']): string {
+  const sum = axes.reduce((total, axis) => total + weights[axis], 0);
+  if (sum === 0 || axes.every((axis) => weights[axis] === texts.balanced[axis])) return '';
+  const share = (axis: Axis): number => weights[axis] / sum;
+  const large = axes.filter((axis) => share(axis) >= texts.largeShare);
+  const medium = axes.filter((axis) => share(axis) >= texts.smallShare && share(axis) < texts.largeShare);
+  // Privacy has no weight unless somebody asks for it, so its absence says nothing.
+  const small = axes.filter((axis) => share(axis) < texts.smallShare && axis !== 'privacy');
+  const sentence = (template: string, named: readonly Axis[]): string =>
+    named.length === 0 ? '' : fill(template, { axes: named.map((axis) => texts.axes[axis]).join(texts.and) });
+  return [sentence(texts.large, large), sentence(texts.medium, medium), sentence(texts.small, small)]
+    .filter((text) => text !== '')
+    .join(' ');
+}
