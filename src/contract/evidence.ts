@@ -39,8 +39,15 @@ export type Observation =
   | { readonly kind: 'code_run'; readonly run: CodeRun }
   | { readonly kind: 'attempt'; readonly slot: string; readonly text: string }
   | { readonly kind: 'answer'; readonly text: string }
-  | {
-      readonly kind: 'failed';
-      readonly reason: string /** Whether the same slot may be tried again. */;
-      readonly retryable: boolean;
-    };
+  | FailedObservation;
+
+export interface FailedObservation {
+  readonly kind: 'failed';
+  /** Safe to show: no host, no key, no text of the request. */
+  readonly reason: string;
+  /** Whether the same slot may be tried again. */
+  readonly retryable: boolean;
+  /** The upstream's kind of failure (`rate_limited`, `context_length_exceeded`, …), where one call was to blame. */
+  readonly failure?: string;
+  readonly retryAfterMs?: number;
+}

@@ -59,7 +59,7 @@ function fencedBlocks(reply: string): FencedBlock[] {
   const blocks: FencedBlock[] = [];
   let open: { readonly fence: string; readonly language: string; readonly lines: string[] } | undefined;
   for (const line of reply.split(/\r?\n/)) {
-    const [, fence = '', info = ''] = /^[ \t]*(`{3,})(.*)$/.exec(line) ?? [];
+    const [, fence = '', info = ''] = /^[ \t]*(`{3,})([^`]*)$/.exec(line) ?? [];
     const language = info.trim();
     if (open === undefined) {
       if (fence !== '') open = { fence, language, lines: [] };
