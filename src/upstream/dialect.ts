@@ -1,0 +1,35 @@
+import type { ChatMessage } from '../contract/chat.ts';
+
+/** Where one OpenAI-compatible server differs from the next. */
+export interface OpenAiDialect {
+  /** The other name is never sent: servers that do not know it write without limit. */
+  readonly maxTokensField: 'max_tokens' | 'max_completion_tokens';
+  /** Whether it knows the role `developer`; otherwise that becomes `system`. */
+  readonly developerRole: boolean;
+  /** Request fields beyond the common ones. */
+  readonly extraFields: readonly string[];
+}
+
+/** OpenAI itself and Azure. */
+export const openAiDialect: OpenAiDialect = {
+  maxTokensField: 'max_completion_tokens',
+  developerRole: true,
+  extraFields: ['verbosity', 'prompt_cache_key', 'prompt_cache_retention', 'prediction'],
+};
+
+/** vLLM, llama.cpp, Ollama, OpenRouter and the many others. */
+export const compatibleDialect: OpenAiDialect = {
+  maxTokensField: 'max_tokens',
+  developerRole: false,
+  extraFields: ['top_k', 'min_p', 'repetition_penalty', 'chat_template_kwargs'],
+};
+
+export function dialectFor(baseUrl: string): OpenAiDialect {
+  const host = new URL(baseUrl).hostname;
+  return /(^|\.)openai\.(com|azure\.com)$/.test(host) ? openAiDialect : compatibleDialect;
+}
+
+/** What this server calls the author of a message. */
+export function roleFor(role: ChatMessage['role'], dialect: OpenAiDialect): ChatMessage['role'] {
+  return role === 'developer' && !dialect.developerRole ? 'system' : role;
+}

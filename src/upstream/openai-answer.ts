@@ -1,0 +1,76 @@
+import type { Usage } from '../cost/usage.ts';
+import type { ChatDelta, ChatEnd } from './chat.ts';
+import { failureInStream, failureOf } from './failure.ts';
+import { finishReasonFrom, type OpenAiDelta, readChunk } from './openai-chunk.ts';
+import { createToolCallDeltas } from './tool-call-deltas.ts';
+import { createTextJoiner } from './well-formed.ts';
+import { usageFromWire } from './wire-usage.ts';
+
+/** One streamed answer being read, frame by frame. */
+export interface OpenAiAnswer {
+  /** The upstream said why it stopped: nothing more of the answer will come, at most the usage. */
+  readonly finished: boolean;
+  /** What the upstream reported so far. */
+  readonly usage: Usage | undefined;
+  /** `[DONE]` was read. */
+  readonly ended: boolean;
+  /** @throws UpstreamFailure for an error event and for what is not JSON. */
+  read(data: string): ChatDelta[];
+  /** @throws UpstreamFailure `cut_stream` when neither a finish reason nor `[DONE]` was read. */
+  close(): { readonly rest: readonly ChatDelta[]; readonly end: ChatEnd };
+}
+
+export function createOpenAiAnswer(): OpenAiAnswer {
+  const text = createTextJoiner();
+  const reasoning = createTextJoiner();
+  const calls = createToolCallDeltas();
+  let finishWord: string | undefined;
+  let usage: Usage | undefined;
+  let ended = false;
+
+  function deltasOf(delta: OpenAiDelta): ChatDelta[] {
+    return [
+      // Some servers fill both names with the same words.
+      ...spoken('reasoning', reasoning.push(delta.reasoning_content || delta.reasoning || '')),
+      ...spoken('text', text.push(delta.content || delta.refusal || '')),
+      ...(delta.tool_calls ?? []).flatMap((piece) => calls.push(piece)),
+    ];
+  }
+
+  return {
+    get finished() {
+      return finishWord !== undefined;
+    },
+    get usage() {
+      return usage;
+    },
+    get ended() {
+      return ended;
+    },
+    read(data) {
+      if (data.startsWith('[DONE]')) {
+        ended = true;
+        return [];
+      }
+      const chunk = readChunk(data);
+      if (!chunk) throw failureOf('malformed', usage);
+      // Cumulative usage on every chunk is the same count growing: the last one stands.
+      usage = usageFromWire(chunk.usage) ?? usage;
+      if (chunk.error !== undefined && chunk.error !== null) throw failureInStream(chunk.error, usage);
+      const choice = chunk.choices.find(({ index }) => index === 0);
+      if (!choice) return [];
+      finishWord = choice.finish_reason || finishWord;
+      if (finishWord === 'error') throw failureOf('server_error', usage);
+      return deltasOf(choice.delta ?? choice.message ?? {});
+    },
+    close() {
+      if (finishWord === undefined && !ended) throw failureOf('cut_stream', usage);
+      return {
+        rest: [...spoken('reasoning', reasoning.flush()), ...spoken('text', text.flush())],
+        end: { type: 'end', finishReason: finishReasonFrom(finishWord, calls.any), usage },
+      };
+    },
+  };
+}
+
+const spoken = (type: 'text' | 'reasoning', text: string): ChatDelta[] => (text === '' ? [] : [{ type, text }]);

@@ -1,0 +1,115 @@
+import OpenAI, { APIError } from 'openai';
+import { type Dispatcher, fetch as undiciFetch } from 'undici';
+import { type CallLimits, type ChatEvent, type ChatRequest, type ChatUpstream, UpstreamFailure } from './chat.ts';
+import { dialectFor, type OpenAiDialect } from './dialect.ts';
+import { createDispatcher } from './dispatcher.ts';
+import { failureOf, failureOfBody, failureOfStatus } from './failure.ts';
+import { createOpenAiAnswer } from './openai-answer.ts';
+import { openAiBody } from './openai-request.ts';
+import { type Patience, patiently, startPatience } from './patience.ts';
+import { readData } from './sse.ts';
+import { wellFormedJson } from './well-formed.ts';
+
+export interface OpenAiUpstreamOptions {
+  /** What the configuration calls it; never its host. */
+  readonly name: string;
+  readonly baseUrl: string;
+  /** Empty for servers that want none. */
+  readonly apiKey: string;
+  /** Left out: OpenAI's own for OpenAI's hosts, else the common one. */
+  readonly dialect?: OpenAiDialect;
+  /** Left out: a pool of its own. */
+  readonly dispatcher?: Dispatcher;
+}
+
+/** A chat model behind any OpenAI-compatible server. One attempt a call: retrying is `withRetries`' business. */
+export function createOpenAiUpstream(options: OpenAiUpstreamOptions): ChatUpstream {
+  const client = createClient(options);
+  const dialect = options.dialect ?? dialectFor(options.baseUrl);
+
+  async function* complete(request: ChatRequest, limits: CallLimits): AsyncGenerator<ChatEvent, void> {
+    const patience = startPatience(limits);
+    try {
+      const response = await patience.during(post(client, openAiBody(request, dialect), patience.signal));
+      yield* readAnswer(response, patience);
+    } finally {
+      patience.end();
+    }
+  }
+
+  return { name: options.name, complete };
+}
+
+function createClient({ baseUrl, apiKey, dispatcher = createDispatcher() }: OpenAiUpstreamOptions): OpenAI {
+  const send = (url: string, init: Record<string, unknown>) => {
+    const body = typeof init['body'] === 'string' ? wellFormedJson(init['body']) : init['body'];
+    // A redirect would carry the conversation to a host that nobody configured.
+    return undiciFetch(url, { ...init, body, dispatcher, redirect: 'manual' } as Parameters<typeof undiciFetch>[1]);
+  };
+  return new OpenAI({
+    baseURL: baseUrl,
+    apiKey: apiKey || 'none',
+    // Said explicitly, because what is left out the library takes from the environment.
+    adminAPIKey: null,
+    organization: null,
+    project: null,
+    webhookSecret: null,
+    logLevel: 'off',
+    maxRetries: 0,
+    timeout: longestTimerMs,
+    defaultHeaders: { 'accept-encoding': 'identity', ...(apiKey ? {} : { authorization: null }) },
+    // undici's fetch and Node's are the same thing to call, but TypeScript knows them as two.
+    fetch: send as unknown as typeof fetch,
+  });
+}
+
+/** Patience ends every call; the library's own clock must not be faster. */
+const longestTimerMs = 2 ** 31 - 1;
+
+async function post(client: OpenAI, body: object, signal: AbortSignal): Promise<Response> {
+  try {
+    return await client.post('/chat/completions', { body, signal, stream: true }).asResponse();
+  } catch (thrown) {
+    if (!(thrown instanceof APIError) || thrown.status === undefined) throw thrown;
+    throw failureOfStatus(thrown.status, thrown.headers ?? new Headers(), thrown.error, Date.now());
+  }
+}
+
+async function* readAnswer(response: Response, patience: Patience): AsyncGenerator<ChatEvent, void> {
+  const answer = createOpenAiAnswer();
+  try {
+    for await (const data of readFrames(response, patience)) {
+      const deltas = answer.ended ? [] : answer.read(data);
+      if (answer.ended) patience.renew(closingPauseMs);
+      else if (deltas.length > 0) patience.renew();
+      yield* deltas;
+    }
+  } catch (thrown) {
+    const failure = failureOfBody(thrown, answer.usage);
+    // A connection that dies between the last token and the closing word takes nothing away from the answer.
+    if (!(answer.finished || answer.ended) || !(failure instanceof UpstreamFailure)) throw failure;
+  }
+  const { rest, end } = answer.close();
+  yield* rest;
+  yield end;
+}
+
+/** Once all is said, reading on only serves to reuse the connection. */
+const closingPauseMs = 250;
+
+async function* readFrames(response: Response, patience: Patience): AsyncGenerator<string, void> {
+  if (!response.body) throw failureOf('malformed');
+  const chunks = patiently(response.body as AsyncIterable<Uint8Array>, patience); // Node's web streams are iterable.
+  if (/json/i.test(response.headers.get('content-type') ?? '')) {
+    yield* wholeBody(chunks);
+    return;
+  }
+  yield* readData(chunks);
+}
+
+/** The whole answer of a server that ignores `stream: true`, as if it had been the only frame. */
+async function* wholeBody(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, void> {
+  const parts: Uint8Array[] = [];
+  for await (const part of chunks) parts.push(part);
+  yield Buffer.concat(parts).toString('utf8');
+}

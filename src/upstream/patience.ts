@@ -1,0 +1,77 @@
+import { failureOf, failureOfNetwork } from './failure.ts';
+
+/**
+ * How long one call may keep us waiting, and the one place where its end is decided. Only time spent waiting for the
+ * upstream counts, so a slow reader on our side never looks like a silent upstream, and keep-alive comments buy nothing.
+ */
+export interface Patience {
+  /** Fires when the caller cancels or patience runs out; give it to whatever does the network work. */
+  readonly signal: AbortSignal;
+  /**
+   * Waits for one step of that work.
+   * @throws AbortError when the caller cancelled, else UpstreamFailure (`timeout` when patience ran out).
+   */
+  during<T>(step: Promise<T>): Promise<T>;
+  /** Something of the answer has arrived: from here on the pause between tokens counts, or the one given. */
+  renew(pauseMs?: number): void;
+  /** The call is over: stops whatever still runs for it. */
+  end(): void;
+}
+
+export interface PatienceLimits {
+  readonly signal: AbortSignal;
+  readonly firstTokenTimeoutMs: number;
+  readonly betweenTokensTimeoutMs: number;
+}
+
+export function startPatience(limits: PatienceLimits): Patience {
+  const network = new AbortController();
+  const cancel = () => network.abort();
+  let remainingMs = limits.firstTokenTimeoutMs;
+  let ranOut = false;
+  if (limits.signal.aborted) cancel();
+  else limits.signal.addEventListener('abort', cancel, { once: true });
+
+  const giveUp = () => {
+    ranOut = true;
+    network.abort();
+  };
+
+  function reasonFor(thrown: unknown): Error {
+    if (limits.signal.aborted) return new DOMException('The call was cancelled.', 'AbortError');
+    return ranOut ? failureOf('timeout') : failureOfNetwork(thrown);
+  }
+
+  return {
+    signal: network.signal,
+    async during(step) {
+      const startedMs = performance.now();
+      const timer = setTimeout(giveUp, remainingMs);
+      try {
+        return await step;
+      } catch (thrown) {
+        throw reasonFor(thrown);
+      } finally {
+        clearTimeout(timer);
+        remainingMs = Math.max(0, remainingMs - (performance.now() - startedMs));
+      }
+    },
+    renew(pauseMs = limits.betweenTokensTimeoutMs) {
+      remainingMs = pauseMs;
+    },
+    end() {
+      limits.signal.removeEventListener('abort', cancel);
+      network.abort();
+    },
+  };
+}
+
+/** The chunks of a body, each waited for with patience. */
+export async function* patiently<T>(chunks: AsyncIterable<T>, patience: Patience): AsyncGenerator<T, void> {
+  const iterator = chunks[Symbol.asyncIterator]();
+  for (;;) {
+    const next = await patience.during(iterator.next());
+    if (next.done) return;
+    yield next.value;
+  }
+}

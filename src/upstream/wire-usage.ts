@@ -1,0 +1,43 @@
+import { type Usage, usageOf } from '../cost/usage.ts';
+
+/**
+ * OpenAI's usage object as disjoint counts, defended against what upstreams really send: missing, negative and broken
+ * numbers, and reasoning that is counted beside the completion instead of inside it. Never fewer tokens than claimed.
+ */
+export function usageFromWire(raw: unknown): Usage | undefined {
+  const wire = record(raw);
+  if (typeof wire['prompt_tokens'] !== 'number' && typeof wire['completion_tokens'] !== 'number') return undefined;
+  const prompt = count(wire['prompt_tokens']);
+  const completion = count(wire['completion_tokens']);
+  const details = record(wire['prompt_tokens_details']);
+  const cacheRead = Math.min(prompt, count(details['cached_tokens'] ?? wire['prompt_cache_hit_tokens']));
+  const cacheWrite = Math.min(prompt - cacheRead, count(details['cache_write_tokens']));
+  const reasoning = count(record(wire['completion_tokens_details'])['reasoning_tokens']);
+  const beside = count(wire['total_tokens']) - prompt - completion;
+  return usageOf({
+    inputTokens: prompt - cacheRead - cacheWrite,
+    cacheReadTokens: cacheRead,
+    cacheWriteTokens: cacheWrite,
+    ...splitCompletion(completion, reasoning, beside),
+    calls: 1,
+  });
+}
+
+/** `beside` is what the total has over prompt and completion: reasoning, at upstreams that keep it apart. */
+function splitCompletion(completion: number, reasoning: number, beside: number) {
+  if (beside > 0 && beside >= reasoning) return { outputTokens: completion, reasoningTokens: beside };
+  if (reasoning > completion) return { outputTokens: completion, reasoningTokens: reasoning };
+  return { outputTokens: completion - reasoning, reasoningTokens: reasoning };
+}
+
+/** Far beyond any model's window, far below where sums of money stop being exact. */
+const mostTokens = 1_000_000_000;
+
+function count(value: unknown): number {
+  if (typeof value !== 'number' || Number.isNaN(value)) return 0;
+  return Math.min(mostTokens, Math.max(0, Math.ceil(value)));
+}
+
+function record(value: unknown): Readonly<Record<string, unknown>> {
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : {}; // Any key may be asked.
+}
