@@ -52,9 +52,17 @@ async function failing(events: AsyncIterable<ChatEvent>): Promise<{ said: ChatEv
   throw new Error('the call did not fail');
 }
 
-const textOf = (events: readonly ChatEvent[]) => events.map((event) => (event.type === 'text' ? event.text : '')).join('');
+const textOf = (events: readonly ChatEvent[]) =>
+  events.map((event) => (event.type === 'text' ? event.text : '')).join('');
 const endOf = (events: readonly ChatEvent[]) => events.find((event) => event.type === 'end');
-const usage = (part: object) => ({ cacheReadTokens: 0, cacheWriteTokens: 0, reasoningTokens: 0, calls: 1, durationMs: 0, ...part });
+const usage = (part: object) => ({
+  cacheReadTokens: 0,
+  cacheWriteTokens: 0,
+  reasoningTokens: 0,
+  calls: 1,
+  durationMs: 0,
+  ...part,
+});
 
 describe('a good answer', () => {
   test('arrives piece by piece and ends once, with disjoint usage', async () => {
@@ -95,5 +103,331 @@ describe('a good answer', () => {
       expect(textOf(events)).toBe('Grüße 漢字 🎉');
       expect(endOf(events)).toMatchObject({ finishReason: 'stop' });
     }
+  });
+});
+
+describe('the request', () => {
+  test('is a bounded stream with usage, in the dialect of the upstream', async () => {
+    const body = {
+      messages: [
+        { role: 'developer' as const, content: 'Be brief.' },
+        {
+          role: 'user' as const,
+          content: [
+            { type: 'text', text: 'a' },
+            { type: 'text', text: 'b' },
+          ],
+        },
+        { role: 'assistant' as const, content: null, reasoning_content: 'secret thought', tool_calls: [call('k1')] },
+        { role: 'tool' as const, content: '7', tool_call_id: 'k1' },
+      ],
+      options: {
+        temperature: 0.5,
+        top_k: 4,
+        user: 'ann',
+        service_tier: 'flex',
+        tools: [],
+        tool_choice: 'auto',
+        stop: null,
+      },
+    };
+    const { upstream, server } = await upstreamThat(replies.says('ok'));
+    await collect(upstream.complete(request(body), limits()));
+    expect(server.requests[0]?.body).toEqual({
+      model: 'm-1',
+      messages: [
+        { role: 'system', content: 'Be brief.' },
+        { role: 'user', content: 'a\nb' },
+        { role: 'assistant', content: null, tool_calls: [call('k1')] },
+        { role: 'tool', content: '7', tool_call_id: 'k1' },
+      ],
+      max_tokens: 64,
+      stream: true,
+      stream_options: { include_usage: true },
+      temperature: 0.5,
+      top_k: 4,
+    });
+    expect(server.requests[0]?.headers.authorization).toBe(`Bearer ${key}`);
+  });
+
+  test("uses OpenAI's own words towards OpenAI", async () => {
+    const { upstream, server } = await upstreamThat(replies.says('ok'), { dialect: openAiDialect });
+    const messages = [{ role: 'developer' as const, content: 'Be brief.' }];
+    await collect(upstream.complete(request({ messages, options: { top_k: 4, verbosity: 'low' } }), limits()));
+    const body = server.requests[0]?.body;
+    expect(body).toMatchObject({ max_completion_tokens: 64, verbosity: 'low', messages });
+    expect(body).not.toHaveProperty('max_tokens');
+    expect(body).not.toHaveProperty('top_k');
+  });
+
+  test('carries no key where none is configured', async () => {
+    const { upstream, server } = await upstreamThat(replies.says('ok'), { apiKey: '' });
+    await collect(upstream.complete(request(), limits()));
+    expect(server.requests[0]?.headers).not.toHaveProperty('authorization');
+  });
+
+  test('holds well-formed text only', async () => {
+    const { upstream, server } = await upstreamThat(replies.says('ok'));
+    const messages = [{ role: 'user' as const, content: 'half \ud83d, whole 🎉, words \\ud83d' }];
+    await collect(upstream.complete(request({ messages }), limits()));
+    expect(server.requests[0]?.body['messages']).toEqual([
+      { role: 'user', content: 'half \ufffd, whole 🎉, words \\ud83d' },
+    ]);
+  });
+});
+
+function call(id: string) {
+  return { id, type: 'function', function: { name: 'city_temp', arguments: '{"city":"Oslo"}' } };
+}
+
+describe('an unusual answer', () => {
+  test.each(['own_chunk', 'finish_chunk', 'every_chunk'] as const)(
+    'reports usage once from %s',
+    async (usagePlacement) => {
+      const { upstream } = await upstreamThat({
+        ...replies.says('a', 'b'),
+        usagePlacement,
+        usage: { prompt_tokens: 9, completion_tokens: 2 },
+      });
+      const events = await collect(upstream.complete(request(), limits()));
+      expect(endOf(events)).toMatchObject({ usage: usage({ inputTokens: 9, outputTokens: 2 }) });
+    },
+  );
+
+  test('has no usage when the upstream reports none', async () => {
+    const { upstream } = await upstreamThat({ ...replies.says('a'), usage: null });
+    expect(endOf(await collect(upstream.complete(request(), limits())))).toMatchObject({ usage: undefined });
+  });
+
+  test('gives tool calls and their finish reason whatever the upstream called it', async () => {
+    const { upstream } = await upstreamThat({
+      ...replies.calls(
+        { id: 'c1', name: 'city_temp', arguments: '{"city":"Oslo"}' },
+        { id: 'c2', name: 'f', arguments: '{}' },
+      ),
+      finishReason: 'stop',
+    });
+    const events = await collect(upstream.complete(request(), limits()));
+    const calls = events.filter((event) => event.type === 'tool_call');
+    expect(calls.map(({ index, id, name }) => [index, id, name])).toEqual([
+      [0, 'c1', 'city_temp'],
+      [0, undefined, undefined],
+      [0, undefined, undefined],
+      [1, 'c2', 'f'],
+      [1, undefined, undefined],
+      [1, undefined, undefined],
+    ]);
+    expect(calls.map(({ argumentsDelta }) => argumentsDelta).join('')).toBe('{"city":"Oslo"}{}');
+    expect(endOf(events)).toMatchObject({ finishReason: 'tool_calls' });
+  });
+
+  test.each(['reasoning_content', 'reasoning'] as const)('thinks aloud under the name %s', async (reasoningField) => {
+    const { upstream } = await upstreamThat({ kind: 'completion', reasoning: ['hm'], reasoningField, text: ['a'] });
+    const events = await collect(upstream.complete(request(), limits()));
+    expect(events[0]).toEqual({ type: 'reasoning', text: 'hm' });
+  });
+
+  test('joins a character that was split over two deltas', async () => {
+    const frame = (escaped: string) => `data: {"choices":[{"index":0,"delta":{"content":"${escaped}"}}]}\n\n`;
+    const { upstream } = await upstreamThat({
+      kind: 'raw',
+      writes: [frame('a\\ud83c'), frame('\\udf89b'), frame('\\ud83c'), 'data: [DONE]\n\n'],
+    });
+    const events = await collect(upstream.complete(request(), limits()));
+    expect(events.slice(0, -1)).toEqual([
+      { type: 'text', text: 'a' },
+      { type: 'text', text: '🎉b' },
+      { type: 'text', text: '\ufffd' },
+    ]);
+  });
+
+  test('is understood when the upstream ignores that a stream was asked for', async () => {
+    const { upstream } = await upstreamThat({
+      kind: 'json',
+      status: 200,
+      body: {
+        choices: [{ index: 0, message: { role: 'assistant', content: 'whole' }, finish_reason: 'length' }],
+        usage: { prompt_tokens: 3, completion_tokens: 1 },
+      },
+    });
+    const events = await collect(upstream.complete(request(), limits()));
+    expect(textOf(events)).toBe('whole');
+    expect(endOf(events)).toMatchObject({ finishReason: 'length', usage: usage({ inputTokens: 3, outputTokens: 1 }) });
+  });
+
+  test('is complete although the connection dies after the finish reason', async () => {
+    const { upstream } = await upstreamThat({ ...replies.says('a'), cutAfterChunks: 3 });
+    const events = await collect(upstream.complete(request(), limits()));
+    expect(endOf(events)).toMatchObject({ finishReason: 'stop', usage: undefined });
+  });
+
+  test('survives chunks without choices, with null choices and with other choices', async () => {
+    const { upstream } = await upstreamThat({
+      kind: 'raw',
+      writes: [
+        'data: {"choices":null}\n\ndata: {}\n\ndata: {"choices":[{"index":1,"delta":{"content":"other"}}]}\n\n',
+        'data: {"choices":[{"delta":{"content":"mine","tool_calls":null}}]}\n\ndata: {"choices":[{"finish_reason":"stop"}]}\n\n',
+      ],
+    });
+    expect(textOf(await collect(upstream.complete(request(), limits())))).toBe('mine');
+  });
+});
+
+describe('a failure', () => {
+  test.each([
+    ['rate_limited', replies.rateLimited({ 'retry-after': '3' }), 429, 3_000],
+    ['rate_limited', replies.rateLimited({ 'retry-after-ms': '250', 'retry-after': '9' }), 429, 250],
+    ['unauthorized', replies.quotaExhausted, 429, undefined],
+    ['server_error', replies.serverError(), 500, undefined],
+    ['server_error', replies.serverError(529), 529, undefined],
+    ['unauthorized', replies.badKey(key), 401, undefined],
+    ['context_length_exceeded', replies.contextTooLong, 400, undefined],
+    ['rejected', replies.invalid(), 400, undefined],
+    ['rejected', { kind: 'json', status: 307, body: {}, headers: { location: 'http://127.0.0.1:9/' } }, 307, undefined],
+  ] satisfies [string, OpenAiReply, number, number | undefined][])(
+    'is %s',
+    async (kind, reply, status, retryAfterMs) => {
+      const { upstream, server } = await upstreamThat(reply);
+      const { failure } = await failing(upstream.complete(request(), limits()));
+      expect(failure).toMatchObject({ kind, status });
+      expect(failure.retryAfterMs).toBe(retryAfterMs);
+      expect(server.requests).toHaveLength(1);
+    },
+  );
+
+  test.each([
+    ['rejected', replies.invalid(`No such model. ${key}`, key)],
+    ['unauthorized', replies.badKey(key)],
+    ['malformed', { kind: 'raw', writes: [`data: ${key}\n\n`] }],
+    [
+      'server_error',
+      { kind: 'raw', writes: [`data: {"error":{"message":"${key} at 127.0.0.1","code":"${key}"}}\n\n`] },
+    ],
+  ] satisfies [string, OpenAiReply][])('that is %s shows neither key nor host', async (kind, reply) => {
+    const { upstream } = await upstreamThat(reply);
+    const { failure } = await failing(upstream.complete(request(), limits()));
+    expect(failure.kind).toBe(kind);
+    expect(everythingIn(failure)).not.toMatch(/marked|127\.0\.0\.1|localhost|https?:/);
+  });
+
+  test('to connect shows neither key nor host', async () => {
+    const { upstream, server } = await upstreamThat(replies.says('x'));
+    await server.close();
+    const { failure } = await failing(upstream.complete(request(), limits()));
+    expect(failure).toMatchObject({
+      kind: 'connection',
+      message: 'The connection to the upstream failed (ECONNREFUSED).',
+    });
+    expect(everythingIn(failure)).not.toMatch(/marked|127\.0\.0\.1|localhost|https?:/);
+  });
+
+  test('after text is a cut stream, with what was said and billed before', async () => {
+    const { upstream } = await upstreamThat({
+      ...replies.says('a', 'b', 'c'),
+      usagePlacement: 'every_chunk',
+      usage: { prompt_tokens: 5, completion_tokens: 2 },
+      cutAfterChunks: 3,
+    });
+    const { said, failure } = await failing(upstream.complete(request(), limits()));
+    expect(textOf(said)).toBe('ab');
+    expect(failure).toMatchObject({ kind: 'cut_stream', usage: usage({ inputTokens: 5, outputTokens: 2 }) });
+  });
+
+  test('is also a stream that ends politely without having finished', async () => {
+    const { upstream } = await upstreamThat({ ...replies.says('a'), finish: false, done: false });
+    expect((await failing(upstream.complete(request(), limits()))).failure.kind).toBe('cut_stream');
+  });
+
+  test('is a frame that is not JSON', async () => {
+    const { upstream } = await upstreamThat({ ...replies.says('a'), insert: { afterChunks: 2, data: '{"choices":[' } });
+    const { said, failure } = await failing(upstream.complete(request(), limits()));
+    expect(textOf(said)).toBe('a');
+    expect(failure.kind).toBe('malformed');
+  });
+
+  test('is a frame without end', async () => {
+    const endless = Buffer.alloc(1024 * 1024, 'x');
+    const { upstream } = await upstreamThat({ kind: 'raw', writes: ['data: ', ...Array(9).fill(endless)] });
+    expect((await failing(upstream.complete(request(), limits()))).failure.kind).toBe('malformed');
+  });
+
+  test.each([
+    ['rate_limited', '{"error":{"message":"slow down","code":429}}'],
+    ['server_error', '{"error":{"message":"overloaded","type":"overloaded_error"}}'],
+    ['context_length_exceeded', '{"error":{"message":"prompt is too long","type":"invalid_request_error"}}'],
+  ])('inside the stream is %s', async (kind, data) => {
+    const { upstream } = await upstreamThat({ ...replies.says('a'), insert: { afterChunks: 1, data } });
+    expect((await failing(upstream.complete(request(), limits()))).failure.kind).toBe(kind);
+  });
+});
+
+/** Message, stack and causes: all that could reach a log. */
+function everythingIn(failure: unknown): string {
+  if (!(failure instanceof Error)) return String(failure ?? '');
+  return `${failure.message} ${failure.stack?.replaceAll(/file:.*|at .*/g, '')} ${everythingIn(failure.cause)}`;
+}
+
+describe('silence', () => {
+  test.each([
+    ['no answer at all', replies.silence],
+    ['headers only', replies.silenceAfterHeaders],
+    ['a role but no token', { ...replies.says('a'), hangAfterChunks: 1 }],
+    ['comments only', { kind: 'raw', writes: Array(500).fill(': keep-alive\n\n'), pauseMs: 10 }],
+  ] satisfies [string, OpenAiReply][])('before the first token ends the call: %s', async (_, reply) => {
+    const { upstream, server } = await upstreamThat(reply);
+    const { failure } = await failing(upstream.complete(request(), limits({ firstTokenTimeoutMs: 100 })));
+    expect(failure.kind).toBe('timeout');
+    await server.aborted(1);
+  });
+
+  test('between tokens ends the call', async () => {
+    const { upstream, server } = await upstreamThat({ ...replies.says('a', 'b'), hangAfterChunks: 2 });
+    const { said, failure } = await failing(upstream.complete(request(), limits({ betweenTokensTimeoutMs: 100 })));
+    expect(textOf(said)).toBe('a');
+    expect(failure.kind).toBe('timeout');
+    await server.aborted(1);
+  });
+
+  test('on our own side does not count against the upstream', async () => {
+    const { upstream } = await upstreamThat(replies.says('a', 'b'));
+    let text = '';
+    for await (const event of upstream.complete(request(), limits({ betweenTokensTimeoutMs: 60 }))) {
+      if (event.type === 'text') text += event.text;
+      await new Promise((resolve) => setTimeout(resolve, 90));
+    }
+    expect(text).toBe('ab');
+  });
+});
+
+describe('leaving', () => {
+  test.each([
+    ['before the headers', replies.silence],
+    ['before the first token', replies.silenceAfterHeaders],
+  ] satisfies [string, OpenAiReply][])('%s reaches the upstream', async (_, reply) => {
+    const { upstream, server } = await upstreamThat(reply);
+    const leave = new AbortController();
+    const result = collect(upstream.complete(request(), limits({ signal: leave.signal })));
+    setTimeout(() => leave.abort(new Error('some other reason')), 50);
+    await expect(result).rejects.toMatchObject({ name: 'AbortError' });
+    await server.aborted(1);
+  });
+
+  test('in the middle reaches the upstream, by signal and by walking away', async () => {
+    const { upstream, server } = await upstreamThat({ ...replies.says('a', 'b'), hangAfterChunks: 2 });
+    const leave = new AbortController();
+    const bySignal = async () => {
+      for await (const _ of upstream.complete(request(), limits({ signal: leave.signal }))) leave.abort();
+    };
+    await expect(bySignal()).rejects.toMatchObject({ name: 'AbortError' });
+    await server.aborted(1);
+    for await (const _ of upstream.complete(request(), limits())) break;
+    await server.aborted(2);
+  });
+
+  test('before it began sends nothing', async () => {
+    const { upstream, server } = await upstreamThat(replies.says('a'));
+    const result = collect(upstream.complete(request(), limits({ signal: AbortSignal.abort() })));
+    await expect(result).rejects.toMatchObject({ name: 'AbortError' });
+    expect(server.requests).toHaveLength(0);
   });
 });

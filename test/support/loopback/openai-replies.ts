@@ -55,13 +55,14 @@ export type OpenAiReply =
       readonly body: unknown;
       readonly headers?: Readonly<Record<string, string>>;
     }
-  /** Bytes as they are, one TCP write each; then the end, or a destroyed socket. */
+  /** Bytes as they are, one TCP write each; then the end, a destroyed socket, or silence. */
   | {
       readonly kind: 'raw';
       readonly status?: number;
       readonly headers?: Readonly<Record<string, string>>;
       readonly writes: readonly (string | Uint8Array)[];
-      readonly destroy?: boolean;
+      readonly then?: 'end' | 'cut' | 'hang';
+      readonly pauseMs?: number;
     }
   /** Accepts the request and never answers. */
   | { readonly kind: 'silence' };

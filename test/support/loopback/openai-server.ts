@@ -46,16 +46,24 @@ type Bill = (usage: WireUsage | undefined) => void;
 async function send(reply: OpenAiReply, request: ReceivedRequest, response: ServerResponse, bill: Bill): Promise<void> {
   if (reply.kind === 'silence') return;
   if (reply.kind === 'json') return sendJson(response, reply.status, reply.body, reply.headers);
-  if (reply.kind === 'raw') {
-    response.writeHead(reply.status ?? 200, { 'content-type': 'text/event-stream', ...reply.headers });
-    for (const bytes of reply.writes) await writeAlone(response, bytes);
-    if (reply.destroy) request.cut();
-    else response.end();
-    return;
-  }
+  if (reply.kind === 'raw') return sendRaw(reply, request, response);
   bill(usageOf(reply, request));
   if (request.body['stream'] === true) await streamCompletion(reply, request, response);
   else await sendCompletion(reply, request, response);
+}
+
+async function sendRaw(
+  reply: Extract<OpenAiReply, { kind: 'raw' }>,
+  request: ReceivedRequest,
+  response: ServerResponse,
+): Promise<void> {
+  response.writeHead(reply.status ?? 200, { 'content-type': 'text/event-stream', ...reply.headers });
+  for (const bytes of reply.writes) {
+    await writeAlone(response, bytes);
+    if (reply.pauseMs) await sleep(reply.pauseMs);
+  }
+  if (reply.then === 'cut') request.cut();
+  else if (reply.then !== 'hang') response.end();
 }
 
 function usageOf(reply: CompletionReply, request: ReceivedRequest): WireUsage {
