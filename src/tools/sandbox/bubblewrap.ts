@@ -18,12 +18,16 @@ export interface BubblewrapOptions {
 const nobody = '65534';
 const script = '/job/main.py';
 
-/** Runs first inside: what has to be set in the new user namespace, then the model's code as the main module. */
+/**
+ * Runs first inside: closes what some library of the gateway may have left open, sets the one limit that counts from
+ * the new user namespace on, then makes the model's code the main module.
+ */
 const bootstrap = (threads: number) =>
-  `import resource, sys
+  `import os, resource, sys
+os.closerange(3, 1 << 20)
 resource.setrlimit(resource.RLIMIT_NPROC, (${threads}, ${threads}))
 sys.path.append("${inside.packages}")
-del resource, sys
+del os, resource, sys
 with open("${script}", "rb") as file: code = compile(file.read(), "${script}", "exec")
 del file
 exec(code, {"__name__": "__main__", "__file__": "${script}", "__builtins__": __builtins__})`;
@@ -31,7 +35,7 @@ exec(code, {"__name__": "__main__", "__file__": "${script}", "__builtins__": __b
 export async function createBubblewrapSandbox(options: BubblewrapOptions): Promise<CodeSandbox> {
   const { runtime, limits } = options;
   const filter = seccompFilter(options.architecture);
-  const command = await sandboxCommand(options);
+  const command = await bubblewrapCommand(options);
   const inLane = createLanes(options.parallel);
 
   const execute = async ({ code, signal }: CodeJob): Promise<CodeResult> => {
@@ -61,7 +65,7 @@ function statusOf(exitCode: number, stderr: string): CodeStatus {
 
 type Command = readonly [string, ...string[]];
 
-async function sandboxCommand({ runtime, limits }: BubblewrapOptions): Promise<Command> {
+export async function bubblewrapCommand({ runtime, limits }: BubblewrapOptions): Promise<Command> {
   const isRoot = process.getuid?.() === 0;
   if (!isRoot) return [...limited(limits), ...bubblewrap(runtime, runtime.binds, limits)];
   const dropRoot: Command = ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', '--'];
