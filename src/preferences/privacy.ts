@@ -17,3 +17,6 @@ export const weakestPrivacy = (...classes: readonly PrivacyClass[]): PrivacyClas
 
 /** From `zdr` up a run is private: its texts are never stored and its state never reused by another key. */
 export const isPrivate = (value: PrivacyClass): boolean => satisfiesPrivacy(value, 'zdr');
+
+/** 0 for the weakest class, 1 for the strongest: what a soft privacy weight multiplies. */
+export const privacyRank = (value: PrivacyClass): number => rank(value) / (privacyClasses.length - 1);

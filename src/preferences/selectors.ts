@@ -1,6 +1,7 @@
 import { OrchestraError } from '../errors.ts';
 import { nearest } from './nearest.ts';
 import { type Slot, slotRoles } from './slot.ts';
+import type { Weights } from './weights.ts';
 
 const kinds = ['slot', 'role', 'model', 'upstream', 'tool'] as const;
 type SelectorKind = (typeof kinds)[number];
@@ -16,6 +17,13 @@ export function matchesSelector(slot: Slot, selector: string): boolean {
   const pattern = selector.slice(colon + 1);
   return valuesOf(slot, kind).some((value) => wildcard(pattern, value));
 }
+
+/** Sum of the caller's weights for single tools that match this slot. */
+export const selectorWeight = (slot: Slot, weights: Weights): number =>
+  Object.entries(weights.tools).reduce(
+    (sum, [selector, value]) => sum + (matchesSelector(slot, selector) ? value : 0),
+    0,
+  );
 
 function valuesOf(slot: Slot, kind: SelectorKind): readonly string[] {
   if (kind === 'slot') return [slot.id];

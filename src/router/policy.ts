@@ -47,5 +47,7 @@ export interface Policy {
   readonly name: string;
   readonly backend: 'llama' | 'estimate' | 'scripted';
   readonly contract: string;
+  /** The most that one decision can consume; free policies say `noUsage`. */
+  readonly bound: Usage;
   decide(input: PolicyInput): Promise<PolicyOpinion>;
 }

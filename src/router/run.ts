@@ -22,6 +22,8 @@ export interface RunSpec {
   readonly maxAnswerTokens: number | undefined;
   /** OpenAI fields that belong to the answer: temperature, stop, tools, response_format, … */
   readonly answerOptions: Readonly<Record<string, unknown>>;
+  /** A streamed answer is out of our hands once begun; one that is not can still be given up for another slot's. */
+  readonly streaming: boolean;
   readonly seed: number;
   /** Fires when the client leaves or cancels. */
   readonly signal: AbortSignal;
@@ -79,6 +81,7 @@ export interface ClientUsage {
 export interface RunError {
   readonly code: ErrorCode;
   readonly message: string;
+  readonly param?: string;
   readonly details?: Readonly<Record<string, unknown>>;
   readonly retryAfterMs?: number;
 }
@@ -137,6 +140,7 @@ export interface DecideReport {
   readonly slot: string;
   readonly candidates: readonly CandidateRecord[];
   readonly limitsApplied: readonly LimitApplied[];
+  readonly ruledOut: TurnRecord['ruledOut'];
   readonly warnings: readonly RunWarning[];
 }
 

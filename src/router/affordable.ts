@@ -1,0 +1,76 @@
+import type { NanoUsd } from '../cost/money.ts';
+import { nanoUsd } from '../cost/money.ts';
+import { type PriceBook, priceCall } from '../cost/price-book.ts';
+import type { MeteredUsage, Usage } from '../cost/usage.ts';
+import type { Tool, ToolInput } from '../tools/tool.ts';
+
+/** An answer shorter than this is not worth starting; also what is kept back for the end of a run. */
+export const leastAnswerTokens = 256;
+
+/** Roughly what an expert writes; for expectations, never for holds. */
+const typicalOutputTokens = 400;
+/** Holds bound input tokens by bytes; real tokenizers need about a quarter of that. */
+const bytesPerToken = 4;
+
+export const boundPrice = (tool: Tool, input: ToolInput, prices: PriceBook): NanoUsd =>
+  priceCall(tool.bound(input), prices).total;
+
+/**
+ * The longest answer whose upper bound still fits the money left.
+ * @param wanted most output tokens to ask for.
+ * @returns undefined when not even the shortest worthwhile answer fits.
+ */
+export function affordableOutputTokens(
+  tool: Tool,
+  input: ToolInput,
+  wanted: number,
+  available: NanoUsd | undefined,
+  prices: PriceBook,
+): number | undefined {
+  const priceOfTokens = (maxOutputTokens: number) => boundPrice(tool, { ...input, maxOutputTokens }, prices);
+  if (available === undefined || priceOfTokens(wanted) <= available) return wanted;
+  const least = Math.min(leastAnswerTokens, wanted);
+  if (priceOfTokens(least) > available) return undefined;
+  let [fits, tooMany] = [least, wanted];
+  while (tooMany - fits > 1) {
+    const middle = Math.floor((fits + tooMany) / 2);
+    if (priceOfTokens(middle) <= available) fits = middle;
+    else tooMany = middle;
+  }
+  return fits;
+}
+
+/** What the call will probably cost; undefined when a price is unknown. */
+export function expectedPrice(tool: Tool, input: ToolInput, prices: PriceBook): NanoUsd | undefined {
+  const bound = tool.bound({ ...input, maxOutputTokens: Math.min(input.maxOutputTokens, typicalOutputTokens) });
+  const priced = priceCall(bound.map(toExpectation), prices);
+  return priced.known ? priced.total : undefined;
+}
+
+function toExpectation({ meter, usage }: MeteredUsage): MeteredUsage {
+  return { meter, usage: { ...usage, inputTokens: Math.ceil(usage.inputTokens / bytesPerToken) } };
+}
+
+/**
+ * What to book for a call that was cut off before the upstream could report: the whole prompt and what was written so
+ * far, by a tokenizer-free estimate that errs on the high side.
+ */
+export function abandonedUsage(bound: readonly MeteredUsage[], writtenCodePoints: number): MeteredUsage[] {
+  return bound.map(({ meter, usage }, index) => ({
+    meter,
+    usage: cutOff(usage, index === 0 ? writtenCodePoints : 0),
+    estimated: true,
+  }));
+}
+
+function cutOff(usage: Usage, writtenCodePoints: number): Usage {
+  return {
+    ...usage,
+    inputTokens: Math.ceil(usage.inputTokens / (bytesPerToken - 1)),
+    outputTokens: Math.min(usage.outputTokens, Math.ceil(writtenCodePoints / (bytesPerToken - 1))),
+    reasoningTokens: 0,
+  };
+}
+
+export const least = (amounts: readonly NanoUsd[]): NanoUsd | undefined =>
+  amounts.length === 0 ? undefined : nanoUsd(Math.min(...amounts));

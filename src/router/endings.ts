@@ -1,0 +1,82 @@
+import { formatUsd, type NanoUsd } from '../cost/money.ts';
+import { OrchestraError, toOrchestraError } from '../errors.ts';
+import type { LimitApplied } from '../preferences/limits.ts';
+import type { RunClock } from './clock.ts';
+import type { ForcingLimit, TurnOptions } from './options.ts';
+import type { RunSpec } from './run.ts';
+import type { RunState } from './run-state.ts';
+
+/** Before anything was spent: the hard limits leave nobody who could answer. */
+export function nobodyAdmissible(applied: readonly LimitApplied[]): OrchestraError {
+  const reasons = applied.map(({ limit, removed }) => `${limit} removed ${removed.map(({ slot }) => slot).join(', ')}`);
+  const because = reasons.length > 0 ? `: ${reasons.join('; ')}` : '; none is configured';
+  return new OrchestraError('limits_unsatisfiable', `No slot is left that could answer${because}.`, {
+    details: { limits: applied },
+    ...(applied.length === 1 ? { param: `preferences.${applied[0]?.limit}` } : {}),
+  });
+}
+
+/** Before anything was spent: no admissible answer fits the money. */
+export function nobodyAffordable(spec: RunSpec, needed: NanoUsd, available: NanoUsd): OrchestraError {
+  const { maxCost } = spec.preferences.limits;
+  if (maxCost === undefined || maxCost >= needed) {
+    return new OrchestraError(
+      'budget_exceeded',
+      `This key may spend ${formatUsd(available)} USD more today; the cheapest answer may cost ${formatUsd(needed)} USD.`,
+      { details: { needed_usd: formatUsd(needed), available_usd: formatUsd(available) } },
+    );
+  }
+  return new OrchestraError(
+    'limits_unsatisfiable',
+    `preferences.max_cost_usd is ${formatUsd(maxCost)}; the cheapest answer needs up to ${formatUsd(needed)}.`,
+    { param: 'preferences.max_cost_usd', details: { needed_usd: formatUsd(needed) } },
+  );
+}
+
+/** In the middle of a run no choice is left: every answer slot failed, or the money went to somebody else meanwhile. */
+export function nothingLeft(state: RunState, { ruledOut }: TurnOptions): OrchestraError {
+  const failures = [...state.failures].map(([slot, { reason, failure }]) => ({ slot, reason, kind: failure }));
+  const details = { failures, ruled_out: ruledOut };
+  if (failures.length === 0) {
+    return new OrchestraError('budget_exceeded', 'The money left admits no answer any more.', { details });
+  }
+  const all = (kind: string) => failures.every((failure) => failure.kind === kind);
+  const told = failures.map(({ slot, reason }) => `${slot}: ${reason}`).join('; ');
+  if (all('rate_limited')) {
+    const waits = [...state.failures.values()].flatMap(({ retryAfterMs }) => retryAfterMs ?? []);
+    return new OrchestraError('rate_limited', `Every slot that could answer is rate limited (${told}).`, {
+      details,
+      ...(waits.length > 0 ? { retryAfterMs: Math.min(...waits) } : {}),
+    });
+  }
+  if (all('context_length_exceeded')) {
+    return new OrchestraError('context_length_exceeded', `The conversation is too long for every slot (${told}).`, {
+      param: 'messages',
+      details,
+    });
+  }
+  return new OrchestraError('upstream_failed', `Every slot that could answer failed (${told}).`, { details });
+}
+
+/** The caller asked for an error instead of an answer under a limit that has become tight. */
+export function limitReached(limit: ForcingLimit): OrchestraError {
+  const codes = {
+    max_cost_usd: 'budget_exceeded',
+    max_latency_ms: 'deadline_exceeded',
+    max_turns: 'limits_unsatisfiable',
+  } as const;
+  const param = `preferences.${limit}`;
+  const message = `${param} leaves no room for another step before the answer, and on_limit is \`error\`.`;
+  return new OrchestraError(codes[limit], message, { param });
+}
+
+export const clientLeft = (): OrchestraError => new OrchestraError('cancelled', 'The client left.');
+
+/** Whatever ended a run early, as the client's error. */
+export function endingOf(thrown: unknown, client: AbortSignal, clock: RunClock): OrchestraError {
+  if (client.aborted) return clientLeft();
+  if (clock.expired()) {
+    return new OrchestraError('deadline_exceeded', 'No answer was ready before the deadline.', { cause: thrown });
+  }
+  return toOrchestraError(thrown);
+}

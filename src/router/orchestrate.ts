@@ -1,0 +1,217 @@
+import type { Ledger } from '../cost/ledger.ts';
+import { zeroUsd } from '../cost/money.ts';
+import type { PriceBook } from '../cost/price-book.ts';
+import type { OrchestraError } from '../errors.ts';
+import { checkSelectors } from '../preferences/selectors.ts';
+import type { Slot } from '../preferences/slot.ts';
+import type { TiltScales } from '../preferences/tilt.ts';
+import type { RunStore } from '../store/runs.ts';
+import type { Tool } from '../tools/tool.ts';
+import { act } from './act.ts';
+import { askPolicy } from './ask-policy.ts';
+import { choose } from './choose.ts';
+import { type RunClock, startClock } from './clock.ts';
+import { clientLeft, endingOf, limitReached, nobodyAdmissible, nobodyAffordable, nothingLeft } from './endings.ts';
+import { optionsOf, type TurnOptions } from './options.ts';
+import type { Policy, PolicyInput } from './policy.ts';
+import { policyInfo, recordOf } from './record.ts';
+import type { DecideReport, Orchestrator, RunError, RunEvent, RunRecord, RunSpec } from './run.ts';
+import { RunState } from './run-state.ts';
+
+/** Everything the loop works with; built once at start. */
+export interface RouterParts {
+  /** In configured order, each with its tool. */
+  readonly slots: readonly Slot[];
+  readonly tools: ReadonlyMap<string, Tool>;
+  readonly policy: Policy;
+  /** Decides when the policy cannot; undefined where the operator forbids it. */
+  readonly fallback: Policy | undefined;
+  readonly ledger: Ledger;
+  readonly prices: PriceBook;
+  readonly runs: RunStore;
+  readonly scales: TiltScales;
+  readonly contractHash: string;
+  readonly maxTurns: number;
+  readonly runTimeoutMs: number;
+  readonly now: () => number;
+  /** Told every error that ends a run, with its cause, for the log. */
+  readonly onError: (error: OrchestraError, runId: string) => void;
+}
+
+/*
+ * The loop. Each turn: mask what the limits forbid, price what is left, ask the policy, tilt by the caller's weights,
+ * act, observe. A failing tool is an observation, and the turn is taken again without it. The last turn can only
+ * answer. Whatever happens, the record is saved and every hold is settled or released.
+ */
+export function createOrchestrator(parts: RouterParts): Orchestrator {
+  return { run: (spec) => run(spec, parts), decide: (spec) => decide(spec, parts) };
+}
+
+async function* run(spec: RunSpec, parts: RouterParts): AsyncGenerator<RunEvent, RunRecord> {
+  const state = openRun(spec, parts);
+  const clock = clockOf(spec, parts);
+  let left = true;
+  try {
+    yield* takeTurns(state, clock, parts);
+    left = false;
+  } catch (error) {
+    left = false;
+    end(state, error, clock, parts);
+  } finally {
+    clock.stop();
+    // Whoever reads the events stopped reading: the client is gone.
+    if (left) state.error = runErrorOf(clientLeft());
+    save(state, parts);
+  }
+  return recordOf(state, parts);
+}
+
+/** @throws OrchestraError when nothing admissible and affordable can answer; nothing has been spent then. */
+function openRun(spec: RunSpec, parts: RouterParts): RunState {
+  const { limits, weights } = spec.preferences;
+  checkSelectors(limits.deny, parts.slots, 'preferences.tools.deny');
+  for (const list of limits.allow) checkSelectors(list, parts.slots, 'preferences.tools.allow');
+  checkSelectors(Object.keys(weights.tools), parts.slots, 'preferences.weights.tools');
+  const { runId, keyName, maxCostPerDay } = spec;
+  const budget = parts.ledger.openBudget({ runId, keyName, maxCost: limits.maxCost, maxCostPerDay });
+  const state = new RunState(spec, parts.slots, budget, parts.now());
+  if (!state.admissible.some(({ role }) => role === 'answer')) throw nobodyAdmissible(state.limitsApplied);
+  const first = turnOptions(state, 1, Number.POSITIVE_INFINITY, spec.signal, parts);
+  if (first.options.length === 0) {
+    throw nobodyAffordable(spec, first.cheapestAnswer ?? zeroUsd, budget.remaining() ?? zeroUsd);
+  }
+  return state;
+}
+
+const clockOf = ({ preferences, signal }: RunSpec, { runTimeoutMs }: RouterParts): RunClock =>
+  startClock(Math.min(preferences.limits.maxLatencyMs ?? runTimeoutMs, runTimeoutMs), signal);
+
+async function* takeTurns(state: RunState, clock: RunClock, parts: RouterParts): AsyncGenerator<RunEvent, void> {
+  const maxTurns = state.spec.preferences.limits.maxTurns ?? parts.maxTurns;
+  let turn = 1;
+  while (!state.answer && !state.error) {
+    clock.signal.throwIfAborted();
+    const found = turnOptions(state, maxTurns - turn + 1, clock.leftMs(), clock.signal, parts);
+    if (found.options.length === 0) throw nothingLeft(state, found);
+    if (found.forcedBy) {
+      state.forcedBy ??= found.forcedBy;
+      if (state.spec.preferences.onLimit === 'error') throw limitReached(found.forcedBy);
+    }
+    yield { type: 'turn-start', turn };
+    const asked = await askPolicy(policyInput(state, found, turn, maxTurns, clock.signal), state, parts);
+    const choice = choose(found.options, asked.opinion, state.spec.preferences.weights, parts.scales);
+    const { role, slot } = choice.candidate;
+    const { probability, records: candidates } = choice;
+    yield { type: 'decision-made', turn, role, slot: slot.id, model: slot.model, probability, candidates };
+    const plan = { turn, choice, decidedBy: asked.decidedBy, ruledOut: found.ruledOut };
+    const succeeded = yield* act(plan, state);
+    const record = state.turns.at(-1);
+    if (record) yield { type: 'turn-end', record };
+    if (succeeded) turn += 1;
+  }
+}
+
+function turnOptions(
+  state: RunState,
+  turnsLeft: number,
+  timeLeftMs: number,
+  signal: AbortSignal,
+  parts: RouterParts,
+): TurnOptions {
+  const { spec, evidence, admissible } = state;
+  const situation = {
+    spec,
+    // With client tools the expert alone acts: it must see the client's tools and nothing in their place.
+    admissible: spec.needs.clientTools ? admissible.filter(({ role }) => role === 'answer') : admissible,
+    excluded: state.excluded,
+    documents: evidence.documents.length,
+    codeRuns: evidence.codeRuns.length,
+    turnsLeft,
+    timeLeftMs,
+    inputFor: ({ role }: Slot, maxOutputTokens: number) => ({
+      problem: state.problem,
+      messages: spec.messages,
+      evidence,
+      privacy: state.privacy,
+      maxOutputTokens,
+      answerOptions: role === 'answer' ? spec.answerOptions : {},
+      signal,
+    }),
+  };
+  return optionsOf(situation, parts.tools, state.budget, parts.prices);
+}
+
+function policyInput(
+  { problem, conversation, evidence, spec }: RunState,
+  found: TurnOptions,
+  turn: number,
+  maxTurns: number,
+  signal: AbortSignal,
+): PolicyInput {
+  const { weights, instruction } = spec.preferences;
+  const { seed } = spec;
+  const turnsLeft = maxTurns - turn + 1;
+  return {
+    problem,
+    conversation,
+    evidence,
+    candidates: found.options,
+    weights,
+    instruction,
+    turn,
+    turnsLeft,
+    seed,
+    signal,
+  };
+}
+
+/** Text that was sent before the deadline stands as a cut answer; everything else is an error. */
+function end(state: RunState, thrown: unknown, clock: RunClock, parts: RouterParts): void {
+  const error = endingOf(thrown, state.spec.signal, clock);
+  if (error.code === 'deadline_exceeded' && state.standAsCut()) {
+    state.forcedBy = 'max_latency_ms';
+    state.warn('deadline_reached', 'The answer was cut off by the deadline.');
+    return;
+  }
+  parts.onError(error, state.spec.runId);
+  state.error = runErrorOf(error);
+}
+
+function runErrorOf({ code, message, param, details, retryAfterMs }: OrchestraError): RunError {
+  return {
+    code,
+    message,
+    ...(param === undefined ? {} : { param }),
+    ...(details === undefined ? {} : { details }),
+    ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+  };
+}
+
+function save(state: RunState, parts: RouterParts): void {
+  const { runId: id, keyName } = state.spec;
+  parts.runs.save({ id, keyName, createdAtMs: state.startedAtMs, record: JSON.stringify(recordOf(state, parts)) });
+}
+
+async function decide(spec: RunSpec, parts: RouterParts): Promise<DecideReport> {
+  const state = openRun(spec, parts);
+  const clock = clockOf(spec, parts);
+  try {
+    const maxTurns = spec.preferences.limits.maxTurns ?? parts.maxTurns;
+    const found = turnOptions(state, maxTurns, clock.leftMs(), clock.signal, parts);
+    if (found.options.length === 0) throw nothingLeft(state, found);
+    const asked = await askPolicy(policyInput(state, found, 1, maxTurns, clock.signal), state, parts);
+    const { candidate, records } = choose(found.options, asked.opinion, spec.preferences.weights, parts.scales);
+    return {
+      policy: policyInfo(parts.policy, parts.contractHash),
+      decidedBy: asked.decidedBy,
+      role: candidate.role,
+      slot: candidate.slot.id,
+      candidates: records,
+      limitsApplied: state.limitsApplied,
+      ruledOut: found.ruledOut,
+      warnings: state.warnings,
+    };
+  } finally {
+    clock.stop();
+  }
+}

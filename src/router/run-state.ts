@@ -1,0 +1,122 @@
+import { applyObservation } from '../contract/apply.ts';
+import { type Evidence, type FailedObservation, noEvidence, type Observation } from '../contract/evidence.ts';
+import { problemFromChat } from '../contract/problem.ts';
+import type { Budget } from '../cost/ledger.ts';
+import { mergeLines, type PricedUsage } from '../cost/price-book.ts';
+import { type LimitApplied, maskSlots } from '../preferences/limits.ts';
+import { type PrivacyClass, satisfiesPrivacy, strictestPrivacy } from '../preferences/privacy.ts';
+import type { Slot } from '../preferences/slot.ts';
+import type { FinishReason } from '../upstream/chat.ts';
+import type { ForcingLimit } from './options.ts';
+import type { ClientUsage, RunError, RunSpec, RunWarning, TurnRecord } from './run.ts';
+
+interface Answer {
+  readonly slot: Slot;
+  readonly finishReason: FinishReason;
+  readonly usage: ClientUsage;
+}
+
+/** What one run knows and did so far. The loop reads and writes it; nothing outlives the run but its record. */
+export class RunState {
+  readonly spec: RunSpec;
+  readonly budget: Budget;
+  readonly startedAtMs: number;
+  readonly problem: string;
+  readonly conversation: string;
+  readonly turns: TurnRecord[] = [];
+  readonly warnings: RunWarning[] = [];
+  readonly failures = new Map<string, FailedObservation>();
+  readonly excluded = new Map<string, string>();
+  readonly limitsApplied: LimitApplied[];
+  admissible: readonly Slot[];
+  evidence: Evidence = noEvidence;
+  lines: PricedUsage[] = [];
+  answer: Answer | undefined;
+  error: RunError | undefined;
+  forcedBy: ForcingLimit | undefined;
+  textSent = false;
+
+  constructor(spec: RunSpec, slots: readonly Slot[], budget: Budget, startedAtMs: number) {
+    const { problem, conversation } = problemFromChat(spec.messages);
+    const { admissible, applied } = maskSlots(slots, spec.preferences, spec.needs);
+    this.spec = spec;
+    this.budget = budget;
+    this.startedAtMs = startedAtMs;
+    this.problem = problem;
+    this.conversation = conversation;
+    this.admissible = admissible;
+    this.limitsApplied = [...applied];
+  }
+
+  /** Least class that may see the run's bytes: what the request asked for, or more once evidence is confidential. */
+  get privacy(): PrivacyClass {
+    return strictestPrivacy(
+      this.spec.preferences.limits.privacy,
+      ...this.evidence.documents.map(({ privacy }) => privacy),
+    );
+  }
+
+  warn(code: string, message: string): void {
+    if (!this.warnings.some((warning) => warning.code === code)) this.warnings.push({ code, message });
+  }
+
+  book(lines: readonly PricedUsage[]): void {
+    this.lines = mergeLines([...this.lines, ...lines]);
+  }
+
+  giveUp(slot: Slot, failure: FailedObservation): void {
+    this.failures.set(slot.id, failure);
+    this.excluded.set(slot.id, failure.reason);
+  }
+
+  /** Takes in what a slot found. Documents that no answering slot may see are dropped, so that the run can still end. */
+  observe(observation: Observation, slot: Slot): void {
+    const usable = observation.kind === 'documents' ? this.withoutUnusable(observation) : observation;
+    const before = sizeOf(this.evidence);
+    this.evidence = applyObservation(this.evidence, usable);
+    if (sizeOf(this.evidence) === before) this.excluded.set(slot.id, 'it brought nothing new');
+    this.tightenTo(this.privacy);
+  }
+
+  /** Lets what was sent so far stand as the answer; false when nothing was. */
+  standAsCut(): boolean {
+    const turn = this.turns.at(-1);
+    const slot = this.admissible.find(({ id }) => id === turn?.slot);
+    if (!this.textSent || !slot) return false;
+    const tokens = this.lines.at(-1)?.usage;
+    const usage = {
+      promptTokens: this.spec.needs.contextTokens,
+      completionTokens: tokens?.outputTokens ?? 0,
+      reasoningTokens: 0,
+      cachedTokens: 0,
+    };
+    this.answer = { slot, finishReason: 'length', usage };
+    return true;
+  }
+
+  private withoutUnusable(observation: Observation & { kind: 'documents' }): Observation {
+    const answers = this.admissible.filter(({ id, role }) => role === 'answer' && !this.excluded.has(id));
+    const documents = observation.documents.filter((document) =>
+      answers.some(({ privacy }) => satisfiesPrivacy(privacy, document.privacy)),
+    );
+    if (documents.length < observation.documents.length) {
+      this.warn('evidence_dropped', 'Some documents were left out: no admissible answer slot may see their class.');
+    }
+    return { kind: 'documents', documents };
+  }
+
+  private tightenTo(required: PrivacyClass): void {
+    const removed = this.admissible.filter(({ privacy }) => !satisfiesPrivacy(privacy, required));
+    if (removed.length === 0) return;
+    this.admissible = this.admissible.filter((slot) => !removed.includes(slot));
+    this.limitsApplied.push({
+      limit: 'privacy',
+      value: required,
+      source: 'evidence',
+      removed: removed.map(({ id, privacy }) => ({ slot: id, reason: `its class is ${privacy}` })),
+    });
+  }
+}
+
+const sizeOf = ({ documents, codeRuns, attempts }: Evidence): number =>
+  documents.length + codeRuns.length + attempts.length;
