@@ -31,7 +31,13 @@ export const observationSchema: z.ZodType<Observation> = z.discriminatedUnion('k
   z.strictObject({ kind: z.literal('code_run'), run: codeRunSchema }),
   z.strictObject({ kind: z.literal('attempt'), slot: z.string(), text: z.string() }),
   z.strictObject({ kind: z.literal('answer'), text: z.string() }),
-  z.strictObject({ kind: z.literal('failed'), reason: z.string(), retryable: z.boolean() }),
+  z.strictObject({
+    kind: z.literal('failed'),
+    reason: z.string(),
+    retryable: z.boolean(),
+    failure: z.string().exactOptional(),
+    retryAfterMs: z.number().exactOptional(),
+  }),
 ]);
 
 export const decisionSchema: z.ZodType<Decision> = z.discriminatedUnion('kind', [

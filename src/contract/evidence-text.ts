@@ -6,8 +6,8 @@ import type { Contract } from './schema.ts';
 
 /**
  * Documents, code runs and attempts in the trained order and form, at most `limit` code points.
- * Attempts are cut first to their share, then code to what its share leaves, then documents to the rest: when code and
- * attempts fill the limit, documents are left out.
+ * Attempts are cut first, to their share; then code, to what attempts leave of the share of both; documents get the
+ * rest, and are left out where there is none.
  */
 export function evidenceText(evidence: Evidence, limit: number, contract: Contract): string {
   const { promptTokens, codeAndAttemptsTokens, attemptsTokens } = contract.budgets;
@@ -40,8 +40,8 @@ function codeBlocks(runs: readonly CodeRun[], { labels }: Contract): Block[] {
 
 /** Each attempt has an equal share: none pushes another out, since each may still be delivered. */
 function attemptsText(attempts: readonly Attempt[], limit: number, contract: Contract): string {
-  const { labels, budgets } = contract;
-  const share = Math.floor(limit / Math.max(budgets.attempts, attempts.length));
+  const { labels } = contract;
+  const share = Math.floor(limit / Math.max(1, attempts.length));
   return attempts
     .map((attempt) => ({
       open: fill(labels.attempt, { number: numberOf(attempt.id), slot: attempt.slot }),

@@ -1,5 +1,5 @@
 import { type ChatMessage, textOf } from './chat.ts';
-import { countCodePoints, keepHead } from './code-points.ts';
+import { countCodePoints, keepHead, wellFormed } from './code-points.ts';
 import type { Evidence } from './evidence.ts';
 import { evidenceText } from './evidence-text.ts';
 import type { Contract } from './schema.ts';
@@ -81,13 +81,17 @@ function observationBlock(input: ExpertInput, task: string, contract: Contract):
   const { expert, budgets } = contract;
   const room = (input.contextTokens - input.maxOutputTokens) * budgets.codePointsPerToken;
   const taken = input.messages.reduce((sum, message) => sum + countCodePoints(wireText(message)), 0);
-  const frame = countCodePoints(expert.observations) + countCodePoints(task) + 64;
-  const text = evidenceText(input.evidence, Math.max(0, room - taken - frame), contract).trimEnd();
-  if (text === '') return '';
-  const longest = Math.max(2, ...[...text.matchAll(/`+/g)].map(([run]) => run.length));
-  const fence = '`'.repeat(longest + 1);
+  const frame = countCodePoints(expert.observations) + countCodePoints(task) + 2 * longestRun + 16;
+  const evidence = evidenceText(input.evidence, Math.max(0, room - taken - frame), contract).trimEnd();
+  if (evidence === '') return '';
+  const text = wellFormed(evidence).replace(/`{16,}/g, '`'.repeat(longestRun));
+  let fence = '```';
+  while (text.includes(fence)) fence += '`';
   return `${expert.observations}\n\n${fence}\n${text}\n${fence}`;
 }
+
+/** Longer runs of backticks are shortened to this, so that the fences take a known part of the context. */
+const longestRun = 16;
 
 const wireText = (message: ChatMessage): string =>
   textOf(message) + (message.tool_calls ?? []).map((call) => JSON.stringify(call)).join('');

@@ -25,8 +25,18 @@ function weightSentences(weights: Weights, texts: Contract['preference']): strin
   // Privacy has no weight unless somebody asks for it, so its absence says nothing.
   const small = axes.filter((axis) => share(axis) < texts.smallShare && axis !== 'privacy');
   const sentence = (template: string, named: readonly Axis[]): string =>
-    named.length === 0 ? '' : fill(template, { axes: named.map((axis) => texts.axes[axis]).join(texts.and) });
+    named.length === 0
+      ? ''
+      : fill(template, {
+          axes: enumerate(
+            named.map((axis) => texts.axes[axis]),
+            texts.and,
+          ),
+        });
   return [sentence(texts.large, large), sentence(texts.medium, medium), sentence(texts.small, small)]
     .filter((text) => text !== '')
     .join(' ');
 }
+
+const enumerate = (names: readonly string[], and: string): string =>
+  [names.slice(0, -1).join(', '), ...names.slice(-1)].filter((part) => part !== '').join(and);

@@ -1,4 +1,5 @@
 import type { ContentPart } from './chat.ts';
+import { keepHead } from './code-points.ts';
 
 /**
  * Stands for a part that is no text, with what the policy can use: kind, media type or name, size. Never its content
@@ -10,7 +11,9 @@ export function placeholder(part: ContentPart): string {
   const data = textAt(inner, 'url') ?? textAt(inner, 'data') ?? textAt(inner, 'file_data') ?? textAt(part, 'image_url');
   const encoded = data === undefined ? undefined : encodedPart(data);
   const label = textAt(inner, 'filename') ?? textAt(inner, 'format') ?? encoded?.mediaType;
-  const facts = [label, encoded && `${Math.ceil(encoded.bytes / 1024)} KB`].filter((fact) => fact !== undefined);
+  const facts = [label && keepHead(label, 100), encoded && `${Math.ceil(encoded.bytes / 1024)} KB`].filter(
+    (fact) => fact !== undefined,
+  );
   return facts.length === 0 ? `[${kind}]` : `[${kind} ${facts.join(', ')}]`;
 }
 
