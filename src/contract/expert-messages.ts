@@ -43,10 +43,12 @@ export function queryFrom(text: string, { expert }: Pick<Contract, 'expert'>): s
   return line === '' ? undefined : keepHead(line, expert.queryCodePoints).trim();
 }
 
-/** The last closed block fenced as Python (or without a language); undefined when there is none or it is empty. */
+/** The last closed block fenced as Python, else the last without a language; undefined when neither holds code. */
 export function extractPython(reply: string): string | undefined {
-  const code = fencedBlocks(reply).findLast(({ language }) => /^(python3?|py)?$/i.test(language))?.code;
-  return code === undefined || code.trim() === '' ? undefined : code.trimEnd();
+  const blocks = fencedBlocks(reply);
+  const named = blocks.findLast(({ language }) => /^(python3?|py)$/i.test(language));
+  const code = (named ?? blocks.findLast(({ language }) => language === ''))?.code.trimEnd() ?? '';
+  return code === '' ? undefined : code;
 }
 
 interface FencedBlock {

@@ -9,7 +9,7 @@ export const malformedReasons = [
   'no_model',
   'unknown_slot',
 ] as const;
-export type MalformedReason = (typeof malformedReasons)[number];
+type MalformedReason = (typeof malformedReasons)[number];
 
 export type Decision =
   | { readonly kind: 'call'; readonly role: ContractRole; readonly slot: string }

@@ -24,15 +24,10 @@ function weightSentences(weights: Weights, texts: Contract['preference']): strin
   const medium = axes.filter((axis) => share(axis) >= texts.smallShare && share(axis) < texts.largeShare);
   // Privacy has no weight unless somebody asks for it, so its absence says nothing.
   const small = axes.filter((axis) => share(axis) < texts.smallShare && axis !== 'privacy');
-  const sentence = (template: string, named: readonly Axis[]): string =>
-    named.length === 0
-      ? ''
-      : fill(template, {
-          axes: enumerate(
-            named.map((axis) => texts.axes[axis]),
-            texts.and,
-          ),
-        });
+  const sentence = (template: string, named: readonly Axis[]): string => {
+    const names = named.map((axis) => texts.axes[axis]);
+    return names.length === 0 ? '' : fill(template, { axes: enumerate(names, texts.and) });
+  };
   return [sentence(texts.large, large), sentence(texts.medium, medium), sentence(texts.small, small)]
     .filter((text) => text !== '')
     .join(' ');

@@ -12,7 +12,7 @@ export function placeholder(part: ContentPart): string {
   const encoded = data === undefined ? undefined : encodedPart(data);
   const label = textAt(inner, 'filename') ?? textAt(inner, 'format') ?? encoded?.mediaType;
   const facts = [label && keepHead(label, 100), encoded && `${Math.ceil(encoded.bytes / 1024)} KB`].filter(
-    (fact) => fact !== undefined,
+    (fact) => fact !== undefined && fact !== '',
   );
   return facts.length === 0 ? `[${kind}]` : `[${kind} ${facts.join(', ')}]`;
 }

@@ -107,6 +107,7 @@ describe('the Python of a reply', () => {
     ['First:\n```python\nprint(1)\n```\nBetter:\n```py\nprint(2)\n```\nDone.', 'print(2)'],
     ['```python\nprint(1)\n```\n```output\n1\n```', 'print(1)'],
     ['```\nprint(1)\n```', 'print(1)'],
+    ['```python\nprint(1)\n```\nprints\n```\n1\n```', 'print(1)'],
     ['````python\nprint("""\n```\n""")\n````', 'print("""\n```\n""")'],
     ['```python\r\nprint(1)\r\nprint(2)\r\n```\r\n', 'print(1)\nprint(2)'],
     ['Use ```inline``` first.\n```inline``` too\n```python\nprint(1)\n```', 'print(1)'],

@@ -210,6 +210,7 @@ export const decisionInputs: Named<DecisionVector> = {
   'a function of another contract': decision(call('attempt', 'answer-1')),
   'an attempt': decision(call('attempt', 'answer-1'), 'slots-2'),
   'delivering an attempt': decision(call('answer', 'attempt-1'), 'slots-2'),
+  'no arguments': decision('<tool_call>{"name": "search"}</tool_call>'),
   'no model': decision('<tool_call>{"name": "search", "arguments": {}}</tool_call>'),
   'a model that is no string': decision('<tool_call>{"name": "search", "arguments": {"model": 1}}</tool_call>'),
   'arguments that are no object': decision('<tool_call>{"name": "search", "arguments": "search-1"}</tool_call>'),

@@ -11,7 +11,7 @@ import { evidenceText } from '../../src/contract/evidence-text.ts';
 import { loadContract } from '../../src/contract/load.ts';
 import { parseDecision } from '../../src/contract/parse.ts';
 import { phrasePreference } from '../../src/contract/phrase.ts';
-import { renderPrompt } from '../../src/contract/render.ts';
+import { renderPrompt, thoughtSegments } from '../../src/contract/render.ts';
 import { type ContractName, contractNames } from '../../src/contract/schema.ts';
 import { joinSegments } from '../../src/contract/segment.ts';
 import * as inputs from './golden-inputs.ts';
@@ -115,4 +115,12 @@ describe.each(Object.keys(suites))('the vectors in %s.json', (name) => {
 test.each(Object.entries(chatInputs))('the prompt equals what the template of Qwen3 makes: %s', (_, input) => {
   const rendered = template.render({ messages: input.messages, tools: input.tools, add_generation_prompt: true });
   expect(joinSegments(renderPrompt(input.prompt, contractOf(input.prompt.contract)))).toBe(rendered);
+});
+
+test('an empty thought is what the template of Qwen3 writes when thinking is off', () => {
+  const input = chatInputs['first turn'];
+  const chat = { messages: input?.messages, tools: input?.tools, add_generation_prompt: true };
+  const { open, close } = thoughtSegments(contractOf('slots-1'));
+  const closed = template.render({ ...chat, enable_thinking: false });
+  expect(closed).toBe(template.render(chat) + open.text + close.text);
 });
