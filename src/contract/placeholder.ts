@@ -1,11 +1,10 @@
-import type { ContentPart } from './chat.ts';
 import { keepHead } from './code-points.ts';
 
 /**
  * Stands for a part that is no text, with what the policy can use: kind, media type or name, size. Never its content
  * nor its address: `[image image/png, 12 KB]`, `[file report.pdf]`.
  */
-export function placeholder(part: ContentPart): string {
+export function placeholder(part: { readonly type: string; readonly [key: string]: unknown }): string {
   const kind = part.type.replace(/^input_|_url$/g, '');
   const inner = recordAt(part, part.type) ?? recordAt(part, kind) ?? {};
   const data = textAt(inner, 'url') ?? textAt(inner, 'data') ?? textAt(inner, 'file_data') ?? textAt(part, 'image_url');
@@ -25,13 +24,13 @@ function encodedPart(data: string): { mediaType: string | undefined; bytes: numb
   return { mediaType, bytes: Math.floor(((data.length - comma - 1) * 3) / 4) };
 }
 
-const recordAt = (record: Record<string, unknown>, key: string): Record<string, unknown> | undefined => {
+const recordAt = (record: Readonly<Record<string, unknown>>, key: string): Record<string, unknown> | undefined => {
   const value = record[key];
   // An object read from JSON; its keys are looked at one by one.
   return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined;
 };
 
-const textAt = (record: Record<string, unknown>, key: string): string | undefined => {
+const textAt = (record: Readonly<Record<string, unknown>>, key: string): string | undefined => {
   const value = record[key];
   return typeof value === 'string' ? value : undefined;
 };
