@@ -16,11 +16,12 @@ export class FrameTooLargeError extends Error {
 export interface FrameBuffer {
   /** Everything that is complete by now: whole frames, or empty. May share memory with `bytes`. */
   push(bytes: Uint8Array): Buffer;
-  /** What came after the last complete frame. */
+  /** At the end of the stream: a last frame that lacks only its blank line, or empty. A cut frame is not returned. */
   rest(): Buffer;
 }
 
 const nothing = Buffer.alloc(0);
+const lineFeed = 10;
 
 /** Collects network reads until frames are complete, copying each byte at most a constant number of times. */
 export function createFrameBuffer(maxFrameBytes: number = defaultMaxFrameBytes): FrameBuffer {
@@ -61,7 +62,10 @@ export function createFrameBuffer(maxFrameBytes: number = defaultMaxFrameBytes):
       if (end < bytes.length) keep(bytes.subarray(end));
       return region;
     },
-    rest: () => Buffer.from(store.subarray(0, used)),
+    rest() {
+      const last = store.subarray(0, used);
+      return last.at(-1) === lineFeed ? last : nothing;
+    },
   };
 }
 
@@ -96,18 +100,16 @@ export function dataOf(frame: Buffer): string | undefined {
   return data.join('\n') || undefined;
 }
 
-/** Reads a whole stream; its last, unfinished frame counts only if it ends in a line end, as a cut one would not. */
+/** The data of every frame of a stream, in order. */
 export async function* readData(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, void> {
   const buffer = createFrameBuffer();
-  for await (const chunk of chunks) {
-    for (const frame of splitFrames(buffer.push(chunk))) {
-      const data = dataOf(frame);
-      if (data !== undefined) yield data;
-    }
-  }
-  const rest = buffer.rest();
-  const last = rest.at(-1) === lineFeed ? dataOf(rest) : undefined;
-  if (last !== undefined) yield last;
+  for await (const chunk of chunks) yield* dataIn(buffer.push(chunk));
+  yield* dataIn(buffer.rest());
 }
 
-const lineFeed = 10;
+function* dataIn(region: Buffer): Generator<string, void> {
+  for (const frame of splitFrames(region)) {
+    const data = dataOf(frame);
+    if (data !== undefined) yield data;
+  }
+}

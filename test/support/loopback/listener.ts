@@ -9,6 +9,8 @@ export interface ReceivedRequest {
   readonly headers: IncomingHttpHeaders;
   /** Parsed JSON; `{}` for an empty body. */
   readonly body: Record<string, unknown>;
+  /** The client's port: equal for requests that share a connection. */
+  readonly port: number | undefined;
   /** 1 for the first request to this server, 2 for the next, … */
   readonly attempt: number;
   /** The client closed the connection before the answer was complete. */
@@ -46,6 +48,7 @@ export async function listenOnLoopback(answer: Answer): Promise<Listener> {
       path,
       headers: incoming.headers,
       body,
+      port: incoming.socket.remotePort,
       attempt: requests.length + 1,
       aborted: false,
       finished: false,
