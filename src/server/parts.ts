@@ -5,6 +5,7 @@ import type { Ceiling, Profile, RequestedPreferences } from '../preferences/sche
 import type { Slot } from '../preferences/slot.ts';
 import type { Orchestrator } from '../router/run.ts';
 import type { RunStore } from '../store/runs.ts';
+import type { Relay } from '../upstream/relay.ts';
 
 /** Who may call, and what the caller may ask for at most. */
 export interface GatewayKey {
@@ -22,16 +23,6 @@ export interface RelayedModel {
   readonly meter: string;
   /** The name that the upstream itself uses. */
   readonly upstreamModel: string;
-}
-
-/** Stands in for the type of `upstream/relay.ts` until that file is there. */
-export interface Relay {
-  forward(request: {
-    readonly path: string;
-    readonly body: Readonly<Record<string, unknown>>;
-    readonly signal: AbortSignal;
-    readonly stream: boolean;
-  }): Promise<unknown>;
 }
 
 /** One upstream and the models of it that clients may name. */

@@ -1,0 +1,62 @@
+import fastify, { type FastifyInstance } from 'fastify';
+import { OrchestraError } from '../errors.ts';
+import { authenticate } from './auth.ts';
+import { acceptJsonBodies } from './body.ts';
+import { chatRoutes } from './chat.ts';
+import { allowCrossOrigin } from './cors.ts';
+import { InFlight } from './in-flight.ts';
+import { collectMethods } from './methods.ts';
+import type { ServerParts } from './parts.ts';
+import { answerProblems, sendProblem } from './problem.ts';
+import { canonicalUrl } from './urls.ts';
+
+/** Longest model or run id in a path; Node refuses request lines over 16 KB anyway. */
+const longestParam = 2048;
+/** Longer than any usual proxy's, so that no proxy reuses a connection that is just being closed. */
+const keepAliveMs = 610_000;
+/** For receiving a request, not for answering it. */
+const receiveMs = 300_000;
+
+/** The HTTP application; it does not listen. Close it to stop accepting, drain streams and end what is left. */
+export function createApp(parts: ServerParts): FastifyInstance {
+  const app = fastify({
+    logger: parts.logger,
+    disableRequestLogging: true,
+    bodyLimit: parts.limits.bodyBytes,
+    keepAliveTimeout: keepAliveMs,
+    requestTimeout: receiveMs,
+    genReqId: () => `req_${parts.newId()}`,
+    rewriteUrl: ({ url }) => canonicalUrl(url ?? '/'),
+    routerOptions: { maxParamLength: longestParam },
+    // Raised before any hook runs.
+    frameworkErrors: (error, request, reply) => {
+      reply.header('x-request-id', request.id);
+      sendProblem(error, request, reply);
+    },
+  });
+  const inFlight = new InFlight(parts.limits.runs);
+  app.addHook('onRequest', async (request, reply) => {
+    reply.header('x-request-id', request.id);
+  });
+  allowCrossOrigin(app);
+  answerProblems(app);
+  acceptJsonBodies(app, parts.limits.bodyBytes);
+  const refuseOtherMethods = collectMethods(app);
+  drainOnClose(app, inFlight, parts.timings.drainMs);
+  app.register(async (api) => {
+    authenticate(api, parts);
+    chatRoutes(api, parts, inFlight);
+  });
+  app.register(refuseOtherMethods);
+  return app;
+}
+
+/** Requests at work go on for a while; then each is stopped, and its client told so. */
+function drainOnClose(app: FastifyInstance, inFlight: InFlight, drainMs: number): void {
+  let timer: NodeJS.Timeout | undefined;
+  app.addHook('preClose', async () => {
+    const stop = () => inFlight.stopAll(new OrchestraError('policy_unavailable', 'The gateway is shutting down.'));
+    timer = setTimeout(stop, drainMs);
+  });
+  app.addHook('onClose', async () => clearTimeout(timer));
+}

@@ -1,0 +1,66 @@
+import { createHash, timingSafeEqual } from 'node:crypto';
+import type { IncomingHttpHeaders } from 'node:http';
+import type { FastifyInstance } from 'fastify';
+import { OrchestraError } from '../errors.ts';
+import type { Ceiling } from '../preferences/schema.ts';
+import type { GatewayKey, ServerParts } from './parts.ts';
+
+/** Who sent a request, as far as money and limits are concerned. */
+export interface Caller {
+  readonly name: string;
+  readonly ceiling: Ceiling;
+}
+
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Set before any handler of an authenticated route runs. */
+    caller: Caller;
+  }
+}
+
+/** Guards every route of `app`: a wrong key is a 401 before a byte of the body is read. */
+export function authenticate(app: FastifyInstance, { keys, anonymousCeiling }: ServerParts): void {
+  const anonymous: Caller = { name: 'anonymous', ceiling: anonymousCeiling };
+  const known = keys?.map((key) => ({ key, digest: Buffer.from(key.sha256, 'hex') }));
+  // Replaced by the hook below before anything reads it.
+  app.decorateRequest('caller', null as unknown as Caller);
+  app.addHook('onRequest', async (request, reply) => {
+    if (!known) {
+      request.caller = anonymous;
+      return;
+    }
+    const key = findKey(presentedSecrets(request.headers), known);
+    if (!key) {
+      reply.header('www-authenticate', 'Bearer');
+      throw new OrchestraError('unauthorized', 'No valid API key was given. Send it as `Authorization: Bearer KEY`.');
+    }
+    request.caller = key;
+  });
+}
+
+/** OpenAI's, Anthropic's and Azure's way; clients that send two of them mean the same key. */
+function presentedSecrets(headers: IncomingHttpHeaders): string[] {
+  const bearer = /^\s*bearer\s+(.*)$/i.exec(headers.authorization ?? '')?.[1];
+  return [bearer, headers['x-api-key'], headers['api-key']].flatMap((value) =>
+    typeof value === 'string' && value.trim() !== '' ? [value.trim()] : [],
+  );
+}
+
+interface KnownKey {
+  readonly key: GatewayKey;
+  readonly digest: Buffer;
+}
+
+/** Looks at every key every time, so that the time taken tells nothing. */
+function findKey(secrets: readonly string[], known: readonly KnownKey[]): GatewayKey | undefined {
+  let found: GatewayKey | undefined;
+  for (const secret of secrets) {
+    const digest = createHash('sha256').update(secret).digest();
+    for (const candidate of known) {
+      if (candidate.digest.length === digest.length && timingSafeEqual(candidate.digest, digest)) {
+        found ??= candidate.key;
+      }
+    }
+  }
+  return found;
+}

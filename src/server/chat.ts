@@ -1,0 +1,56 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { OrchestraError } from '../errors.ts';
+import type { InFlight } from './in-flight.ts';
+import type { ServerParts } from './parts.ts';
+import { prepareRun, type Run } from './run.ts';
+import { answerStreamed } from './run-stream.ts';
+import { answerWhole } from './run-whole.ts';
+import { resolveModel } from './served-models.ts';
+import { isStrict } from './strict.ts';
+
+export const systemFingerprint = 'fp_orchestra1';
+
+export function chatRoutes(app: FastifyInstance, parts: ServerParts, inFlight: InFlight): void {
+  app.post('/v1/chat/completions', async (request, reply) => {
+    const target = resolveModel(modelOf(request.body), parts);
+    if (target.kind === 'run') return answerByRun(request, reply, parts, inFlight, target.profile);
+    throw new OrchestraError('internal', 'Relays are not there yet.');
+  });
+}
+
+/** @throws OrchestraError invalid_request when there is none. */
+export function modelOf(body: unknown): string {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw new OrchestraError('invalid_request', 'The body must be a JSON object.');
+  }
+  if ('model' in body && typeof body.model === 'string' && body.model !== '') return body.model;
+  throw new OrchestraError('invalid_request', 'model: must name a model; GET /v1/models lists them.', {
+    param: 'model',
+  });
+}
+
+async function answerByRun(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  parts: ServerParts,
+  inFlight: InFlight,
+  profile: string | undefined,
+): Promise<FastifyReply> {
+  const { spec, ...prepared } = prepareRun(request, parts, profile);
+  const ticket = inFlight.openRun(spec.runId, spec.keyName, reply);
+  const strict = isStrict(request, parts);
+  if (!strict) reply.header('x-orchestra-run-id', spec.runId);
+  const run: Run = { ...prepared, spec: { ...spec, signal: ticket.signal }, parts, reply, ticket, strict };
+  const identity = {
+    id: `chatcmpl-${parts.newId()}`,
+    created: Math.floor(parts.now() / 1000),
+    model: spec.requestedModel,
+    system_fingerprint: systemFingerprint,
+  };
+  try {
+    return run.chat.stream ? await answerStreamed(run, identity) : await answerWhole(run, identity);
+  } finally {
+    ticket.close();
+    if (ticket.clientLeft()) request.log.info({ statusCode: 499, runId: spec.runId }, 'client left');
+  }
+}
