@@ -1,5 +1,6 @@
 import { constants, stat } from 'node:fs/promises';
 import { dirname } from 'node:path';
+import { throwIfCancelled } from '../cancelled.ts';
 import { type ConfinedCommand, type ProcessEnd, runConfined } from './confined-process.ts';
 import { createLanes } from './lanes.ts';
 import { type Bind, inside, type PythonRuntime } from './python-runtime.ts';
@@ -47,7 +48,12 @@ export async function createBubblewrapSandbox(options: BubblewrapOptions): Promi
       errorBytes: limits.errorBytes,
       signal,
     };
-    return resultOf(await inLane(signal, () => runConfined(job)));
+    try {
+      return resultOf(await inLane(signal, () => runConfined(job)));
+    } catch (thrown) {
+      throwIfCancelled(signal);
+      return { status: 'unavailable', stdout: '', stderr: String(thrown), durationMs: 0 };
+    }
   };
   return { name: 'bubblewrap', pythonVersion: runtime.version, packages: runtime.packages, limits, execute };
 }

@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import type { Readable, Writable } from 'node:stream';
+import { throwIfCancelled } from '../cancelled.ts';
 
 export interface ConfinedCommand {
   /** Program and arguments. */
@@ -28,7 +29,7 @@ export interface ProcessEnd {
  * pipes is gone. @throws AbortError when the signal fires, and what `spawn` throws when the program cannot start.
  */
 export async function runConfined(job: ConfinedCommand): Promise<ProcessEnd> {
-  job.signal.throwIfAborted();
+  throwIfCancelled(job.signal);
   const [program, ...args] = job.command;
   const startedMs = performance.now();
   const child = spawn(program, args, {
@@ -50,7 +51,7 @@ export async function runConfined(job: ConfinedCommand): Promise<ProcessEnd> {
     const stderr = keepTail(child.stderr, job.errorBytes);
     feed(child, job.inputs);
     const exitCode = await ended(child);
-    job.signal.throwIfAborted();
+    throwIfCancelled(job.signal);
     const durationMs = Math.round(performance.now() - startedMs);
     return { killedFor, exitCode, stdout: stdout(), stderr: stderr(), durationMs };
   } finally {

@@ -1,10 +1,12 @@
+import { cancelled, throwIfCancelled } from '../cancelled.ts';
+
 /** Lets `count` tasks run at a time; the others wait in order, and leave the queue when their signal fires. */
 export function createLanes(count: number): <T>(signal: AbortSignal, task: () => Promise<T>) => Promise<T> {
   let free = count;
   const waiting = new Set<() => void>();
 
   const enter = (signal: AbortSignal): Promise<void> => {
-    signal.throwIfAborted();
+    throwIfCancelled(signal);
     if (free > 0) {
       free -= 1;
       return Promise.resolve();
@@ -16,7 +18,7 @@ export function createLanes(count: number): <T>(signal: AbortSignal, task: () =>
       };
       const leave = () => {
         waiting.delete(start);
-        reject(signal.reason);
+        reject(cancelled());
       };
       waiting.add(start);
       signal.addEventListener('abort', leave, { once: true });

@@ -1,0 +1,121 @@
+import type { ChatMessage } from '../contract/chat.ts';
+import type { FailedObservation } from '../contract/evidence.ts';
+import { type MeteredUsage, type Usage, usageOf } from '../cost/usage.ts';
+import { type ChatDelta, type FailureKind, type FinishReason, UpstreamFailure } from '../upstream/chat.ts';
+import { throwIfCancelled } from './cancelled.ts';
+import type { Expert, ExpertRequest } from './expert.ts';
+
+/** What came of one call to an expert. */
+export interface ExpertReply {
+  readonly text: string;
+  readonly finishReason: FinishReason | undefined;
+  readonly usage: MeteredUsage;
+  /** Set when the call failed; `text` is then what had been written. */
+  readonly failure: FailedObservation | undefined;
+}
+
+/**
+ * Calls an expert, yields its deltas and returns the whole: failures as data, usage in every case.
+ * @throws AbortError when the signal fires
+ */
+export async function* callExpert(
+  expert: Expert,
+  request: ExpertRequest,
+  meter: string,
+): AsyncGenerator<ChatDelta, ExpertReply> {
+  const written = { text: '', bytes: 0, calledTools: false };
+  try {
+    for await (const event of expert.complete(request)) {
+      if (event.type === 'end') return finished(event.finishReason, event.usage, written, request.messages, meter);
+      note(event, written);
+      yield event;
+    }
+    throw new UpstreamFailure('cut_stream', 'The expert stopped without an end.');
+  } catch (thrown) {
+    throwIfCancelled(request.signal);
+    if (!(thrown instanceof UpstreamFailure)) throw thrown;
+    return {
+      text: written.text,
+      finishReason: undefined,
+      usage: failedUsage(thrown, written.bytes, request.messages, meter),
+      failure: observationOf(thrown),
+    };
+  }
+}
+
+/** For calls whose text nobody watches being written. */
+export async function expertReply(expert: Expert, request: ExpertRequest, meter: string): Promise<ExpertReply> {
+  const call = callExpert(expert, request, meter);
+  for (;;) {
+    const step = await call.next();
+    if (step.done) return step.value;
+  }
+}
+
+interface Written {
+  text: string;
+  /** Reasoning and tool calls included. */
+  bytes: number;
+  calledTools: boolean;
+}
+
+function note(delta: ChatDelta, written: Written): void {
+  if (delta.type === 'text') written.text += delta.text;
+  if (delta.type === 'tool_call') written.calledTools = true;
+  const all = delta.type === 'tool_call' ? `${delta.name ?? ''}${delta.argumentsDelta}` : delta.text;
+  written.bytes += Buffer.byteLength(all);
+}
+
+function finished(
+  finishReason: FinishReason,
+  usage: Usage | undefined,
+  { text, bytes, calledTools }: Written,
+  messages: readonly ChatMessage[],
+  meter: string,
+): ExpertReply {
+  const isEmpty = text.trim() === '' && !calledTools;
+  return {
+    text,
+    finishReason,
+    usage: usage ? { meter, usage } : estimate(messages, bytes, meter),
+    failure: isEmpty ? { kind: 'failed', reason: 'The expert wrote nothing.', retryable: true } : undefined,
+  };
+}
+
+/** Refusals are free; a call that broke off was worked on, and that is billed whether or not it is reported. */
+function failedUsage(
+  { kind, usage }: UpstreamFailure,
+  writtenBytes: number,
+  messages: readonly ChatMessage[],
+  meter: string,
+): MeteredUsage {
+  if (usage) return { meter, usage };
+  const workedOn = writtenBytes > 0 || kind === 'timeout' || kind === 'cut_stream' || kind === 'malformed';
+  return workedOn ? estimate(messages, writtenBytes, meter) : { meter, usage: usageOf({}) };
+}
+
+/** Tokens are about four bytes of English and fewer of most else; counting three errs on the dear side. */
+const bytesPerToken = 3;
+
+function estimate(messages: readonly ChatMessage[], writtenBytes: number, meter: string): MeteredUsage {
+  const inputTokens = Math.ceil(Buffer.byteLength(JSON.stringify(messages)) / bytesPerToken);
+  const outputTokens = Math.ceil(writtenBytes / bytesPerToken);
+  return { meter, usage: usageOf({ inputTokens, outputTokens, calls: 1 }), estimated: true };
+}
+
+function observationOf({ kind, message, retryAfterMs }: UpstreamFailure): FailedObservation {
+  const wait = retryAfterMs === undefined ? {} : { retryAfterMs };
+  return { kind: 'failed', reason: message, retryable: retryable[kind], failure: kind, ...wait };
+}
+
+const retryable: Record<FailureKind, boolean> = {
+  rate_limited: true,
+  server_error: true,
+  timeout: true,
+  connection: true,
+  cut_stream: true,
+  malformed: true,
+  unauthorized: false,
+  context_length_exceeded: false,
+  rejected: false,
+};

@@ -1,0 +1,18 @@
+import type { ChatMessage } from '../contract/chat.ts';
+import type { ChatEvent } from '../upstream/chat.ts';
+
+export interface ExpertRequest {
+  readonly messages: readonly ChatMessage[];
+  readonly maxOutputTokens: number;
+  /** OpenAI fields that belong to the answer: temperature, stop, tools, … An expert ignores what it cannot do. */
+  readonly options: Readonly<Record<string, unknown>>;
+  readonly signal: AbortSignal;
+}
+
+/**
+ * The chat model behind a slot, wherever it runs. Events come as they are written and end with exactly one `end`.
+ * @throws UpstreamFailure for everything that goes wrong, cancellation excepted (AbortError).
+ */
+export interface Expert {
+  complete(request: ExpertRequest): AsyncIterable<ChatEvent>;
+}

@@ -1,0 +1,61 @@
+import { randomInt } from 'node:crypto';
+import { z } from 'zod';
+import { usageOf } from '../cost/usage.ts';
+import {
+  EngineFailure,
+  type EngineFailureKind,
+  type GenerateEvent,
+  type InferenceEngine,
+} from '../inference/engine.ts';
+import { type ChatEvent, type FailureKind, UpstreamFailure } from '../upstream/chat.ts';
+import type { Expert, ExpertRequest } from './expert.ts';
+
+/** A GGUF of our own as an expert. Of the client's options it knows those of sampling; odd values count as left out. */
+export function createLocalExpert(engine: InferenceEngine): Expert {
+  async function* complete(request: ExpertRequest): AsyncGenerator<ChatEvent, void> {
+    const { messages, maxOutputTokens: maxTokens, options, signal } = request;
+    try {
+      const events = engine.generate({ messages, maxTokens, ...samplingOf(options), signal });
+      for await (const event of events) yield toChatEvent(event);
+    } catch (thrown) {
+      throw thrown instanceof EngineFailure ? toUpstreamFailure(thrown) : thrown;
+    }
+  }
+  return { complete };
+}
+
+const sampling = z.object({
+  temperature: z.number().min(0).max(2).catch(0.7),
+  top_p: z.number().gt(0).max(1).catch(0.95),
+  stop: z
+    .union([z.string().transform((word) => [word]), z.array(z.string())])
+    .transform((words) => words.filter((word) => word !== ''))
+    .catch([]),
+  seed: z.int().nonnegative().optional().catch(undefined),
+});
+
+function samplingOf(options: Readonly<Record<string, unknown>>) {
+  const { temperature, top_p: topP, stop, seed = randomInt(2 ** 31) } = sampling.parse(options);
+  return { temperature, topP, stop, seed };
+}
+
+function toChatEvent(event: GenerateEvent): ChatEvent {
+  if (event.type === 'text') return event;
+  const { promptTokens, cachedTokens, outputTokens } = event.usage;
+  const usage = usageOf({ inputTokens: promptTokens, cacheReadTokens: cachedTokens, outputTokens, calls: 1 });
+  return { type: 'end', finishReason: event.finishReason, usage };
+}
+
+const failures: Record<EngineFailureKind, readonly [FailureKind, string]> = {
+  unavailable: ['server_error', 'The local model is not available'],
+  busy: ['rate_limited', 'The local model is busy'],
+  context_full: ['context_length_exceeded', 'The request is too long for the local model'],
+  invalid: ['rejected', 'The local model cannot take this request'],
+  crashed: ['server_error', 'The local model crashed'],
+};
+
+/** The engine's own message stays in the cause: it may name files of this machine. */
+function toUpstreamFailure(failure: EngineFailure): UpstreamFailure {
+  const [kind, sentence] = failures[failure.kind];
+  return new UpstreamFailure(kind, `${sentence}.`, { cause: failure });
+}

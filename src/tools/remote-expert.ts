@@ -1,0 +1,18 @@
+import type { ChatUpstream } from '../upstream/chat.ts';
+import type { Expert } from './expert.ts';
+
+export interface RemoteExpertOptions {
+  readonly upstream: ChatUpstream;
+  /** The upstream's own name of the model. */
+  readonly model: string;
+  readonly firstTokenTimeoutMs?: number;
+  readonly betweenTokensTimeoutMs?: number;
+}
+
+export function createRemoteExpert(options: RemoteExpertOptions): Expert {
+  const { upstream, model, firstTokenTimeoutMs = 120_000, betweenTokensTimeoutMs = 30_000 } = options;
+  return {
+    complete: ({ signal, ...request }) =>
+      upstream.complete({ ...request, model }, { signal, firstTokenTimeoutMs, betweenTokensTimeoutMs }),
+  };
+}

@@ -1,0 +1,117 @@
+import type { Observation } from '../contract/evidence.ts';
+import { extractQuery, queryFrom, queryMessages } from '../contract/expert-messages.ts';
+import type { Contract } from '../contract/schema.ts';
+import { type MeteredUsage, usageOf } from '../cost/usage.ts';
+import { type PrivacyClass, satisfiesPrivacy, strictestPrivacy } from '../preferences/privacy.ts';
+import type { Slot } from '../preferences/slot.ts';
+import { throwIfCancelled } from './cancelled.ts';
+import type { Expert } from './expert.ts';
+import { expertReply } from './expert-call.ts';
+import { createExpertBound } from './input-bound.ts';
+import { SearchFailure, type SearchSource } from './search-source.ts';
+import type { Tool, ToolInput, ToolOutcome } from './tool.ts';
+
+export interface SearchToolOptions {
+  readonly slot: Slot;
+  /** In the order in which they are asked. */
+  readonly sources: readonly SearchSource[];
+  /** Writes the query. Without one the query is the problem itself, and no outsider gets to see that. */
+  readonly writer?: QueryWriter;
+  readonly contract: Contract;
+  readonly documents?: number;
+}
+
+export interface QueryWriter {
+  readonly slot: Slot;
+  readonly expert: Expert;
+}
+
+/** Asks one source after the other until one has something; a failing source is like one that knows nothing. */
+export function createSearchTool(options: SearchToolOptions): Tool {
+  const { slot, sources, writer, contract, documents: limit = 5 } = options;
+  const writerBound = writer && createExpertBound(writer.slot.id);
+
+  function bound(input: ToolInput): MeteredUsage[] {
+    const searches = admitted(sources, input).map(({ meter, mostUsage }) => ({ meter, usage: mostUsage }));
+    return writer && writerBound ? [writerBound(input, outputTokens(writer, input)), ...searches] : searches;
+  }
+
+  async function execute(input: ToolInput): Promise<ToolOutcome> {
+    const written = writer && (await writeQuery(writer, input, contract));
+    const usage = written ? [written.usage] : [];
+    const query = written?.query ?? queryFrom(input.problem, contract);
+    if (query === undefined) return { observation: failed('There is nothing to search for.'), usage };
+    const open = admitted(sources, input, written?.query === undefined ? ownMachines : 'any');
+    const asked = await askInTurn(open, { query, limit, signal: input.signal });
+    return { observation: asked.observation, usage: [...usage, ...asked.usage] };
+  }
+
+  return {
+    slot,
+    bound,
+    // biome-ignore lint/correctness/useYield: only answers are streamed
+    async *execute(input) {
+      return execute(input);
+    },
+  };
+}
+
+/** The class from which on a source may see the client's own words as a query. */
+const ownMachines = 'self_hosted';
+
+const admitted = (sources: readonly SearchSource[], input: ToolInput, least: PrivacyClass = 'any') =>
+  sources.filter(({ privacy }) => satisfiesPrivacy(privacy, strictestPrivacy(input.privacy, least)));
+
+const failed = (reason: string, retryable = false): Observation => ({ kind: 'failed', reason, retryable });
+
+const outputTokens = ({ slot }: QueryWriter, { maxOutputTokens }: ToolInput): number =>
+  Math.min(maxOutputTokens, slot.maxOutputTokens);
+
+/** Undefined when this writer may not see the run; a query is missing when the writer failed to write one. */
+async function writeQuery(
+  writer: QueryWriter,
+  input: ToolInput,
+  contract: Contract,
+): Promise<{ readonly query: string | undefined; readonly usage: MeteredUsage } | undefined> {
+  if (!satisfiesPrivacy(writer.slot.privacy, input.privacy)) return undefined;
+  const maxOutputTokens = outputTokens(writer, input);
+  const material = { ...input, contextTokens: writer.slot.contextTokens, maxOutputTokens };
+  const messages = queryMessages(material, contract);
+  const request = { messages, maxOutputTokens, options: {}, signal: input.signal };
+  const reply = await expertReply(writer.expert, request, writer.slot.id);
+  return { query: reply.failure ? undefined : extractQuery(reply.text, contract), usage: reply.usage };
+}
+
+async function askInTurn(
+  sources: readonly SearchSource[],
+  request: Parameters<SearchSource['search']>[0],
+): Promise<{ readonly observation: Observation; readonly usage: readonly MeteredUsage[] }> {
+  const usage: MeteredUsage[] = [];
+  const failures: SearchFailure[] = [];
+  for (const source of sources) {
+    try {
+      const found = await source.search(request);
+      const estimated = found.estimated === undefined ? {} : { estimated: found.estimated };
+      usage.push({ meter: source.meter, usage: found.usage, ...estimated });
+      if (found.documents.length > 0) {
+        return { observation: { kind: 'documents', documents: found.documents }, usage };
+      }
+    } catch (thrown) {
+      throwIfCancelled(request.signal);
+      if (!(thrown instanceof SearchFailure)) throw thrown;
+      failures.push(thrown);
+      usage.push({ meter: source.meter, usage: thrown.usage ?? usageOf({}), estimated: thrown.usage !== undefined });
+    }
+  }
+  return { observation: nothingFound(sources, failures), usage };
+}
+
+function nothingFound(sources: readonly SearchSource[], failures: readonly SearchFailure[]): Observation {
+  if (sources.length === 0) return failed('No search source may see this request.');
+  if (failures.length === 0) return failed('The search found nothing.');
+  const reasons = failures.map(({ message }) => message).join(' ');
+  return failed(
+    reasons,
+    failures.some(({ retryable }) => retryable),
+  );
+}
