@@ -11,7 +11,10 @@ export interface MeterPrice {
   readonly kind: 'model' | 'tool' | 'policy';
 }
 
-export type PriceBook = ReadonlyMap<string, MeterPrice>;
+/** What every meter charges; relayed models are looked up when they are first named. */
+export interface PriceBook {
+  get(meter: string): MeterPrice | undefined;
+}
 
 export interface PricedUsage extends Pick<MeterPrice, 'label' | 'kind'> {
   readonly meter: string;

@@ -10,6 +10,8 @@ export interface Rates {
   readonly reasoning: bigint;
   readonly call: bigint;
   readonly millisecond: bigint;
+  /** Dearer rates for the whole request once its input, cached or not, is longer; ascending. */
+  readonly tiers?: readonly { readonly aboveInputTokens: number; readonly rates: Rates }[];
 }
 
 /** Prices as people write them, in USD: per million tokens, per call, per second. */
@@ -44,7 +46,9 @@ export function ratesFrom(price: PriceText): Rates {
 export const freeRates: Rates = ratesFrom({});
 
 /** Sum of units times rate, divided once, rounded up: any language that repeats the sum gets the same number. */
-export function priceOf(usage: Usage, rates: Rates): NanoUsd {
+export function priceOf(usage: Usage, { tiers = [], ...base }: Rates): NanoUsd {
+  const input = usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens;
+  const rates = tiers.findLast(({ aboveInputTokens }) => input > aboveInputTokens)?.rates ?? base;
   const total =
     BigInt(usage.inputTokens) * rates.input +
     BigInt(usage.cacheReadTokens) * rates.cacheRead +

@@ -3,7 +3,7 @@ import { choiceSegments, renderPrompt, thoughtSegments } from '../../contract/re
 import type { Contract } from '../../contract/schema.ts';
 import { slotCard } from '../../contract/slot-card.ts';
 import { usageOf } from '../../cost/usage.ts';
-import type { InferenceEngine } from '../../inference/engine.ts';
+import { EngineFailure, type InferenceEngine, type ScoreResult } from '../../inference/engine.ts';
 import type { Policy, PolicyInput, PolicyOpinion } from '../policy.ts';
 
 export interface LlamaPolicyOptions {
@@ -28,9 +28,11 @@ export function createLlamaPolicy({ name, engine, contract, thoughtTokens }: Lla
     decide: async (input): Promise<PolicyOpinion> => {
       const thought = { budgetTokens: thoughtTokens, ...thoughtSegments(contract) };
       const { seed, signal } = input;
-      const prompt = renderTurn(input, contract, contextTokens - thoughtTokens);
       const choices = input.candidates.map(({ role, slot }) => choiceSegments(role, slot.id, contract));
-      const scored = await engine.score({ prompt, choices, thought, seed, signal });
+      const scored = await inWindow((share) => {
+        const prompt = renderTurn(input, contract, Math.floor((contextTokens - thoughtTokens) * share));
+        return engine.score({ prompt, choices, thought, seed, signal });
+      });
       const { promptTokens, cachedTokens, outputTokens } = scored.usage;
       return {
         probabilities: scored.logProbabilities.map(Math.exp),
@@ -40,6 +42,20 @@ export function createLlamaPolicy({ name, engine, contract, thoughtTokens }: Lla
       };
     },
   };
+}
+
+/** Cuts count code points; scripts with more tokens a code point get a smaller share of the window, and lose old text. */
+const shares = [1, 0.5, 0.25];
+
+async function inWindow(attempt: (share: number) => Promise<ScoreResult>): Promise<ScoreResult> {
+  for (const share of shares.slice(0, -1)) {
+    try {
+      return await attempt(share);
+    } catch (error) {
+      if (!(error instanceof EngineFailure) || error.kind !== 'context_full') throw error;
+    }
+  }
+  return attempt(shares.at(-1) ?? 1);
 }
 
 function renderTurn(input: PolicyInput, contract: Contract, contextTokens: number) {

@@ -1,0 +1,70 @@
+import { nearest } from '../preferences/nearest.ts';
+import type { Config, SlotConfig } from './config.ts';
+
+/** What a schema cannot say: everything that one entry names must be there. One line a mistake, with the way out. */
+export function crossChecks(config: Config): string[] {
+  return [
+    ...Object.entries(config.slots).flatMap(([id, slot]) => slotChecks(`slots.${id}`, slot, config)),
+    ...config.relay.flatMap((pattern, index) =>
+      unknownName(`relay.${index}`, pattern.split('/')[0] ?? '', Object.keys(config.upstreams), 'entry of `upstreams`'),
+    ),
+    ...serverChecks(config),
+  ];
+}
+
+function slotChecks(path: string, slot: SlotConfig, config: Config): string[] {
+  if (slot.role === 'search') {
+    const sources = toolsOf(config, ['tavily', 'local_search']);
+    return [
+      ...slot.tools.flatMap((tool, index) => unknownName(`${path}.tools.${index}`, tool, sources, 'search tool')),
+      ...(slot.writer === undefined
+        ? []
+        : unknownName(`${path}.writer`, slot.writer, answerSlots(config), 'answer slot')),
+    ];
+  }
+  const sandboxes = toolsOf(config, ['sandbox']);
+  return [
+    ...(slot.role === 'enhance_reasoning'
+      ? unknownName(`${path}.sandbox`, slot.sandbox, sandboxes, 'sandbox tool')
+      : []),
+    ...expertChecks(path, slot, config),
+  ];
+}
+
+function expertChecks(path: string, slot: Exclude<SlotConfig, { role: 'search' }>, config: Config): string[] {
+  const { local, upstream, model } = slot;
+  if (local !== undefined && upstream !== undefined) return [`${path}: has both \`local\` and \`upstream\`: keep one`];
+  if (local !== undefined) return unknownName(`${path}.local`, local, Object.keys(config.models), 'entry of `models`');
+  if (upstream === undefined || model === undefined) return [`${path}: needs \`upstream\` and \`model\`, or \`local\``];
+  return unknownName(`${path}.upstream`, upstream, Object.keys(config.upstreams), 'entry of `upstreams`');
+}
+
+function unknownName(path: string, wanted: string, known: readonly string[], kind: string): string[] {
+  if (known.includes(wanted)) return [];
+  const near = nearest(wanted, known);
+  const wayOut = near ? `did you mean \`${near}\`?` : `known: ${known.join(', ') || 'none'}`;
+  return [`${path}: no ${kind} is called \`${wanted}\`: ${wayOut}`];
+}
+
+const toolsOf = (config: Config, kinds: readonly string[]): string[] =>
+  Object.entries(config.tools).flatMap(([id, { kind }]) => (kinds.includes(kind) ? [id] : []));
+
+const answerSlots = (config: Config): string[] =>
+  Object.entries(config.slots).flatMap(([id, { role }]) => (role === 'answer' ? [id] : []));
+
+function serverChecks({ server, policy }: Config): string[] {
+  const problems: string[] = [];
+  if (!isLoopback(server.host) && server.auth === undefined) {
+    problems.push(
+      `server.host: ${server.host} can be reached by others: set \`server.auth\` to \`keys\`, or to \`none\` if you mean it`,
+    );
+  }
+  if (server.auth === 'keys' && server.keys.length === 0)
+    problems.push('server.keys: `auth: keys` needs at least one key');
+  if (policy.backend === 'llama' && policy.model === undefined) {
+    problems.push('policy.model: the llama backend needs one: an id of models/downloads.json or a path to a GGUF');
+  }
+  return problems;
+}
+
+const isLoopback = (host: string): boolean => ['127.0.0.1', '::1', 'localhost'].includes(host);

@@ -1,0 +1,159 @@
+import { z } from 'zod';
+import { privacyClasses } from '../preferences/privacy.ts';
+import { ceilingSchema, profileSchema } from '../preferences/schema.ts';
+
+/** The one schema of `orchestra.yaml`; editors get it as docs/orchestra.schema.json. Unknown keys are errors. */
+
+const name = z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, 'use lower-case letters, digits, `-` and `_`');
+const usd = z
+  .union([z.number().nonnegative(), z.string().regex(/^\d+(\.\d+)?$/, 'write a decimal number of dollars')])
+  .describe('USD, read exactly');
+const privacy = z
+  .enum(privacyClasses)
+  .default('any')
+  .describe('what this promises; no class is claimed on your behalf');
+const regions = z.array(z.string().min(1)).default([]);
+const folder = z.string().min(1);
+
+export const priceSchema = z.strictObject({
+  input: usd.optional().describe('per million tokens'),
+  output: usd.optional().describe('per million tokens'),
+  cache_read: usd.optional().describe('per million tokens'),
+  cache_write: usd.optional().describe('per million tokens'),
+  reasoning: usd.optional().describe('per million tokens'),
+  per_call: usd.optional(),
+  per_second: usd.optional(),
+});
+
+const keySchema = z
+  .strictObject({
+    name,
+    sha256: z
+      .string()
+      .regex(/^[0-9a-f]{64}$/, 'is 64 lower-case hex digits')
+      .optional(),
+    env: z.string().optional().describe('variable that holds the secret, instead of its hash'),
+    ceiling: ceilingSchema.default({}),
+  })
+  .refine((key) => (key.sha256 === undefined) !== (key.env === undefined), 'needs either `sha256` or `env`');
+
+const serverSchema = z.strictObject({
+  host: z.string().default('127.0.0.1').describe('any other address demands `auth` to be said in words'),
+  port: z.int().min(0).max(65535).default(8080),
+  auth: z.enum(['keys', 'none']).optional(),
+  keys: z.array(keySchema).default([]),
+  strict: z.boolean().default(false).describe('drop everything that OpenAI’s API does not have'),
+});
+
+const policySchema = z.strictObject({
+  backend: z.enum(['llama', 'estimate']).default('estimate'),
+  model: z.string().optional().describe('an id of models/downloads.json or a path to a GGUF'),
+  fallback: z.enum(['estimate', 'none']).default('estimate'),
+  device: z.enum(['cpu', 'cuda']).optional().describe('left out: cuda where a GPU is visible, said at start'),
+  context: z.int().min(512).optional(),
+  thought: z.int().min(0).optional().describe('most tokens of free thought before a choice'),
+  threads: z.int().min(1).optional(),
+  price: priceSchema.optional(),
+});
+
+const localModelSchema = z.strictObject({
+  path: z.string().describe('an id of models/downloads.json or a path to a GGUF'),
+  context: z.int().min(512).default(4096),
+  sequences: z.int().min(1).max(64).default(1),
+  device: z.enum(['cpu', 'cuda']).optional(),
+  threads: z.int().min(1).optional(),
+});
+
+const upstreamSchema = z.strictObject({
+  kind: z.enum(['openai']).describe('any OpenAI-compatible server'),
+  base_url: z.url(),
+  api_key: z.string().default(''),
+  privacy,
+  regions,
+});
+
+const toolSchema = z.discriminatedUnion('kind', [
+  z.strictObject({
+    kind: z.literal('tavily'),
+    api_key: z.string().min(1),
+    base_url: z.url().optional(),
+    privacy,
+    price: priceSchema,
+  }),
+  z.strictObject({
+    kind: z.literal('local_search'),
+    folders: z.array(folder).min(1),
+    privacy,
+    price: priceSchema.optional(),
+  }),
+  z.strictObject({
+    kind: z.literal('sandbox'),
+    privacy: z.literal('local').default('local'),
+    price: priceSchema.optional(),
+  }),
+]);
+
+const slotBase = {
+  quality: z.string().min(1).max(500).describe('one sentence: all that the policy reads about it'),
+  skills: z.record(z.string(), z.number().min(0).max(1)).default({}),
+  price: z.union([priceSchema, z.literal('unknown')]).optional(),
+  latency_ms: z.int().min(0).optional(),
+  context: z.int().min(256).optional(),
+  max_output: z.int().min(16).optional(),
+};
+const expertFields = {
+  upstream: name.optional(),
+  model: z.string().optional(),
+  local: name.optional().describe('a model of `models`, instead of upstream and model'),
+};
+
+export const slotSchema = z.discriminatedUnion('role', [
+  z.strictObject({
+    role: z.literal('answer'),
+    ...expertFields,
+    ...slotBase,
+    input: z.array(z.enum(['text', 'image', 'audio', 'file'])).default(['text']),
+    tools: z.boolean().default(false),
+    json_schema: z.boolean().default(false),
+  }),
+  z.strictObject({ role: z.literal('enhance_reasoning'), ...expertFields, ...slotBase, sandbox: name }),
+  z.strictObject({
+    role: z.literal('search'),
+    ...slotBase,
+    tools: z.array(name).min(1).describe('sources in the order in which they are asked'),
+    writer: name.optional().describe('the slot whose expert writes the query'),
+  }),
+]);
+export type SlotConfig = z.infer<typeof slotSchema>;
+
+const slotId = z
+  .string()
+  .regex(/^[a-z]+(-[a-z0-9]+)*-\d+$/, 'is a role word and a number, such as `answer-1`: the policy sees it');
+
+export const configSchema = z.strictObject({
+  server: serverSchema.prefault({}),
+  policy: policySchema.prefault({}),
+  models: z.record(name, localModelSchema).default({}),
+  upstreams: z.record(name, upstreamSchema).default({}),
+  tools: z.record(name, toolSchema).default({}),
+  slots: z.record(slotId, slotSchema).default({}),
+  relay: z.array(z.string().regex(/^[^/]+\/.+$/, 'is UPSTREAM/MODEL or UPSTREAM/*')).default([]),
+  profiles: z.record(name, profileSchema).default({}),
+  defaults: profileSchema.default({}).describe('preferences that stand when a request says nothing'),
+  ceiling: ceilingSchema.default({}).describe('of callers without a key of their own'),
+  limits: z
+    .strictObject({
+      body_bytes: z.int().min(1024).default(67_108_864),
+      runs: z.int().min(1).default(64),
+      run_timeout_ms: z.int().min(1000).default(600_000),
+      max_turns: z.int().min(1).max(50).default(8),
+      sandbox_wall_ms: z.int().min(100).max(120_000).default(10_000),
+    })
+    .prefault({}),
+  trace: z.strictObject({ days: z.int().min(1).default(30) }).prefault({}),
+  store: z.enum(['sqlite', 'memory']).default('sqlite'),
+});
+
+export type Config = z.infer<typeof configSchema>;
+export type UpstreamConfig = Config['upstreams'][string];
+export type ToolConfig = Config['tools'][string];

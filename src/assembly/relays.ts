@@ -1,0 +1,87 @@
+import { LRUCache } from 'lru-cache';
+import { lookUp, type PriceRow } from '../cost/catalog.ts';
+import { ratesFrom } from '../cost/rates.ts';
+import type { Slot } from '../preferences/slot.ts';
+import type { RelayedModel, RelayedUpstream } from '../server/parts.ts';
+import type { Relay } from '../upstream/relay.ts';
+import type { Config, UpstreamConfig } from './config.ts';
+import { relayMeter } from './prices.ts';
+
+/** Of a model about which nothing is known: what a client may ask for, not what it can do. */
+const unknownModel = { contextTokens: 1_000_000, maxOutputTokens: 16_384, latencyMs: 10_000 } as const;
+const mostRelayedModels = 1000;
+
+/** Which models of an upstream clients may name, and what limits and prices know of them. */
+export function relayedUpstream(
+  name: string,
+  upstream: UpstreamConfig,
+  relay: Relay,
+  config: Config,
+  rows: readonly PriceRow[],
+  now: () => number,
+): RelayedUpstream | undefined {
+  const patterns = config.relay.flatMap((pattern) => {
+    const [owner, ...rest] = pattern.split('/');
+    return owner === name ? [rest.join('/')] : [];
+  });
+  if (patterns.length === 0) return undefined;
+  const known = new LRUCache<string, RelayedModel>({ max: mostRelayedModels });
+  const find = (model: string): RelayedModel | undefined => {
+    const cached = known.get(model);
+    if (cached) return cached;
+    if (!patterns.some((pattern) => admits(pattern, model))) return undefined;
+    const slot = slotOf(name, upstream, model, config, rows, now());
+    const fresh = { slot, meter: relayMeter(slot.id), upstreamModel: model };
+    known.set(model, fresh);
+    return fresh;
+  };
+  const named = Object.values(config.slots).flatMap((slot) =>
+    slot.role !== 'search' && slot.upstream === name && slot.model !== undefined ? [slot.model] : [],
+  );
+  const exact = patterns.filter((pattern) => !pattern.includes('*'));
+  const listed = [...new Set([...named, ...exact])].flatMap((model) => find(model) ?? []);
+  return { relay, listed, find };
+}
+
+const admits = (pattern: string, model: string): boolean =>
+  pattern.endsWith('*') ? model.startsWith(pattern.slice(0, -1)) : pattern === model;
+
+/** A model that is a slot too keeps the facts and the price that the operator wrote there. */
+function slotOf(
+  name: string,
+  upstream: UpstreamConfig,
+  model: string,
+  config: Config,
+  rows: readonly PriceRow[],
+  atMs: number,
+): Slot {
+  const id = `${name}/${model}`;
+  const { rates, contextTokens } = lookUp(name, upstream.base_url, model, rows, atMs);
+  const own = configuredRates(name, model, config);
+  return {
+    id,
+    role: 'answer',
+    model: id,
+    upstream: name,
+    tools: [],
+    quality: '',
+    skills: {},
+    rates: own === 'none' ? rates : own,
+    latencyMs: unknownModel.latencyMs,
+    privacy: upstream.privacy,
+    regions: upstream.regions,
+    contextTokens: contextTokens ?? unknownModel.contextTokens,
+    maxOutputTokens: unknownModel.maxOutputTokens,
+    input: ['text', 'image', 'audio', 'file'],
+    clientTools: true,
+    jsonSchema: true,
+  };
+}
+
+function configuredRates(name: string, model: string, config: Config): Slot['rates'] | 'none' {
+  const slot = Object.values(config.slots).find(
+    (entry) => entry.role !== 'search' && entry.upstream === name && entry.model === model && entry.price !== undefined,
+  );
+  if (slot?.price === undefined) return 'none';
+  return slot.price === 'unknown' ? undefined : ratesFrom(slot.price);
+}

@@ -1,0 +1,110 @@
+import { type CatalogEntry, lookUp, type PriceRow } from '../cost/catalog.ts';
+import { freeRates, type Rates, ratesFrom } from '../cost/rates.ts';
+import { type PrivacyClass, strictestPrivacy, weakestPrivacy } from '../preferences/privacy.ts';
+import type { Slot } from '../preferences/slot.ts';
+import type { Config, SlotConfig } from './config.ts';
+
+/** Facts that hold when neither the configuration nor the price catalog says anything. */
+const defaults = { contextTokens: 8192, maxOutputTokens: 4096, latencyMs: 10_000 } as const;
+
+type ExpertSlot = Exclude<SlotConfig, { role: 'search' }>;
+type SearchSlot = Extract<SlotConfig, { role: 'search' }>;
+
+export interface SlotFacts {
+  readonly slots: readonly Slot[];
+  /** One line a slot whose price is found nowhere. */
+  readonly problems: readonly string[];
+}
+
+/** From configuration to what limits, weights and prices can see. */
+export function slotsFrom(config: Config, rows: readonly PriceRow[], atMs: number): SlotFacts {
+  const problems: string[] = [];
+  const catalog = (upstream: string, model: string): CatalogEntry =>
+    lookUp(upstream, config.upstreams[upstream]?.base_url ?? '', model, rows, atMs);
+  const slots = Object.entries(config.slots).map(([id, slot]) => {
+    if (slot.role === 'search') return searchSlot(id, slot, config);
+    const found =
+      slot.upstream !== undefined && slot.model !== undefined ? catalog(slot.upstream, slot.model) : undefined;
+    const rates = ratesOf(slot, found);
+    if (rates === 'missing') {
+      problems.push(
+        `slots.${id}.price: no price is known for ${slot.upstream}/${slot.model} (${found?.reason}): write \`price\`, or \`price: unknown\` to serve it with its cost reported as unknown`,
+      );
+    }
+    return expertSlot(id, slot, config, found, rates === 'missing' ? undefined : rates);
+  });
+  return { slots, problems };
+}
+
+function ratesOf(slot: ExpertSlot, found: CatalogEntry | undefined): Rates | undefined | 'missing' {
+  if (slot.price === 'unknown') return undefined;
+  if (slot.price !== undefined) return ratesFrom(slot.price);
+  if (slot.local !== undefined) return freeRates;
+  return found?.rates ?? 'missing';
+}
+
+function expertSlot(
+  id: string,
+  slot: ExpertSlot,
+  config: Config,
+  found: CatalogEntry | undefined,
+  rates: Rates | undefined,
+): Slot {
+  const local = slot.local === undefined ? undefined : config.models[slot.local];
+  const upstream = slot.upstream === undefined ? undefined : config.upstreams[slot.upstream];
+  const isAnswer = slot.role === 'answer';
+  return {
+    id,
+    role: slot.role,
+    model: slot.local === undefined ? `${slot.upstream}/${slot.model}` : `local/${slot.local}`,
+    upstream: slot.upstream ?? 'local',
+    tools: slot.role === 'enhance_reasoning' ? [slot.sandbox] : [],
+    quality: slot.quality,
+    skills: slot.skills,
+    rates,
+    latencyMs: slot.latency_ms ?? defaults.latencyMs,
+    privacy: upstream?.privacy ?? 'local',
+    regions: upstream?.regions ?? [],
+    contextTokens: slot.context ?? local?.context ?? found?.contextTokens ?? defaults.contextTokens,
+    maxOutputTokens: slot.max_output ?? (local ? Math.floor(local.context / 4) : defaults.maxOutputTokens),
+    input: isAnswer ? slot.input : ['text'],
+    clientTools: isAnswer && slot.tools,
+    jsonSchema: isAnswer && slot.json_schema,
+  };
+}
+
+/** A limit can take a source away without the slot, so the slot promises what its strictest source and writer can. */
+function searchSlot(id: string, slot: SearchSlot, config: Config): Slot {
+  const writer = slot.writer === undefined ? undefined : config.slots[slot.writer];
+  const writerClass = writer === undefined ? 'local' : classOf(writer, config);
+  // Our own index keeps the query here; the class written beside it is that of its documents.
+  const sources = slot.tools.map((name) => {
+    const tool = config.tools[name];
+    return tool === undefined || tool.kind === 'local_search' ? 'local' : tool.privacy;
+  });
+  return {
+    id,
+    role: 'search',
+    model: slot.tools.join('+'),
+    upstream: slot.tools.some((name) => config.tools[name]?.kind !== 'local_search') ? 'web' : 'local',
+    tools: slot.tools,
+    quality: slot.quality,
+    skills: slot.skills,
+    rates: slot.price === undefined || slot.price === 'unknown' ? freeRates : ratesFrom(slot.price),
+    latencyMs: slot.latency_ms ?? 1000,
+    privacy: sources
+      .map((source) => weakestPrivacy(source, writerClass))
+      .reduce((a, b) => strictestPrivacy(a, b), 'any'),
+    regions: [],
+    contextTokens: defaults.contextTokens,
+    maxOutputTokens: 256,
+    input: ['text'],
+    clientTools: false,
+    jsonSchema: false,
+  };
+}
+
+function classOf(slot: SlotConfig, config: Config): PrivacyClass {
+  if (slot.role === 'search') return 'any';
+  return slot.upstream === undefined ? 'local' : (config.upstreams[slot.upstream]?.privacy ?? 'any');
+}
