@@ -367,6 +367,13 @@ function everythingIn(failure: unknown): string {
   return `${failure.message} ${failure.stack?.replaceAll(/file:.*|at .*/g, '')} ${everythingIn(failure.cause)}`;
 }
 
+test('gives its connection back after a good answer', async () => {
+  const { upstream, server } = await upstreamThat(replies.says('a'));
+  for (let round = 0; round < 8; round += 1) await collect(upstream.complete(request(), limits()));
+  expect(server.requests).toHaveLength(8);
+  expect(new Set(server.requests.map(({ port }) => port)).size).toBeLessThanOrEqual(2);
+});
+
 describe('silence', () => {
   test.each([
     ['no answer at all', replies.silence],

@@ -225,13 +225,12 @@ describe('a stream', () => {
     expect(rest.wire.length).toBeGreaterThan(399 * 64_000);
   });
 
-  test('reuses its connection', async () => {
+  test('gives its connection back', async () => {
     const { relay, server } = await relayTo(replies.says('a'));
-    const ports = new Set<unknown>();
-    for (const _ of [1, 2, 3]) await read((await open({ relay, request: streamed() })).events);
-    for (const { port } of server.requests) ports.add(port);
-    expect(server.requests).toHaveLength(3);
-    expect(ports.size).toBe(1);
+    for (let round = 0; round < 8; round += 1) await read((await open({ relay, request: streamed() })).events);
+    // A connection is free a moment after the stream that used it has ended, so two take turns.
+    expect(server.requests).toHaveLength(8);
+    expect(new Set(server.requests.map(({ port }) => port)).size).toBeLessThanOrEqual(2);
   });
 });
 
@@ -245,7 +244,7 @@ describe('a failure', () => {
     ['malformed', { kind: 'json', status: 200, body: {}, headers: { 'content-encoding': 'gzip' } }],
     ['server_error', { kind: 'json', status: 200, body: { error: { message: key } } }],
     ['connection', { ...replies.says('a'), cutAfterChunks: 1 }],
-    ['cut_stream', { kind: 'raw', writes: ['{"choices":['], then: 'cut' }],
+    ['cut_stream', { kind: 'raw', writes: ['{"choices":['], ending: 'cut' }],
   ] satisfies [string, OpenAiReply][])('of a whole answer is %s', async (kind, reply) => {
     const { relay } = await relayTo(reply);
     const failure = await failureOf(relay.forward(whole()));

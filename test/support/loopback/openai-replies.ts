@@ -61,7 +61,7 @@ export type OpenAiReply =
       readonly status?: number;
       readonly headers?: Readonly<Record<string, string>>;
       readonly writes: readonly (string | Uint8Array)[];
-      readonly then?: 'end' | 'cut' | 'hang';
+      readonly ending?: 'end' | 'cut' | 'hang';
       readonly pauseMs?: number;
     }
   /** Accepts the request and never answers. */

@@ -62,8 +62,8 @@ async function sendRaw(
     await writeAlone(response, bytes);
     if (reply.pauseMs) await sleep(reply.pauseMs);
   }
-  if (reply.then === 'cut') request.cut();
-  else if (reply.then !== 'hang') response.end();
+  if (reply.ending === 'cut') request.cut();
+  else if (reply.ending !== 'hang') response.end();
 }
 
 function usageOf(reply: CompletionReply, request: ReceivedRequest): WireUsage {
