@@ -1,0 +1,115 @@
+import { type ControlledEvaluateInputItem, type LlamaContextSequence, type Token, TokenBias } from 'node-llama-cpp';
+import type { DecodeTurns } from './decode-turns.ts';
+import type { ModelTokens } from './tokens.ts';
+
+export interface SequenceLimits {
+  readonly contextTokens: number;
+  readonly prefillChunkTokens: number;
+}
+
+export interface Sampling {
+  readonly temperature: number;
+  readonly topP: number;
+  readonly seed: number;
+}
+
+/** Lifts the admissible tokens above all others, and still leaves single-precision logits five digits. */
+const admissibleLogitBias = 100;
+/** Keeps logarithms finite where a chance is too small for single precision. */
+const smallestProbability = 1e-38;
+
+/**
+ * One KV-cache lane. Whatever it is asked, it first keeps the longest common prefix of what it holds, so callers
+ * always give the whole token list and never think about the cache.
+ */
+export class Sequence {
+  readonly #native: LlamaContextSequence;
+  readonly #tokens: ModelTokens;
+  readonly #turns: DecodeTurns;
+  readonly #limits: SequenceLimits;
+  /** Prompt tokens computed since the engine started; requests take the difference. */
+  evaluatedPromptTokens = 0;
+
+  constructor(native: LlamaContextSequence, tokens: ModelTokens, turns: DecodeTurns, limits: SequenceLimits) {
+    this.#native = native;
+    this.#tokens = tokens;
+    this.#turns = turns;
+    this.#limits = limits;
+  }
+
+  /** How many leading tokens are in the cache already; the last one always has to be computed again. */
+  cachedPrefix(tokens: readonly Token[]): number {
+    const held = this.#native.contextTokens;
+    const longest = Math.min(held.length, tokens.length - 1);
+    let length = 0;
+    while (length < longest && held[length] === tokens[length]) length++;
+    return length;
+  }
+
+  /** Chances of the admissible tokens to follow, renormalised over them. */
+  async probe(tokens: readonly Token[], admissible: readonly Token[], signal: AbortSignal): Promise<number[]> {
+    const last = await this.#prefill(tokens, signal);
+    const masked = admissible.some((token) => this.#tokens.isEnd(token))
+      ? undefined
+      : await this.#nextTokenChances(last, signal, admissible);
+    const complete = masked !== undefined && admissible.every((token) => masked.has(token));
+    // End tokens cannot be biased, and a lead of more than the bias would hide an admissible token: ask for all then.
+    const chances = complete ? masked : await this.#nextTokenChances(last, signal);
+    const weights = admissible.map((token) => Math.max(chances.get(token) ?? 0, smallestProbability));
+    const total = weights.reduce((sum, weight) => sum + weight, 0);
+    return weights.map((weight) => weight / total);
+  }
+
+  /** Sampled tokens one by one, the end token included. Ends by itself only when the context is full. */
+  async *sample(tokens: readonly Token[], sampling: Sampling, signal: AbortSignal): AsyncGenerator<Token, void> {
+    const last = await this.#prefill(tokens, signal);
+    const generator = this.#native.evaluate([last], { ...sampling, topK: 0, minP: 0, yieldEogToken: true });
+    this.evaluatedPromptTokens++;
+    try {
+      for (;;) {
+        const { value, done } = await this.#turns.take(signal, () => generator.next());
+        if (done) return;
+        yield value;
+        if (this.#native.nextTokenIndex >= this.#limits.contextTokens - 1) return;
+      }
+    } finally {
+      await generator.return();
+    }
+  }
+
+  /** Computes all but the last token, in chunks between which the signal is looked at; returns the last one. */
+  async #prefill(tokens: readonly Token[], signal: AbortSignal): Promise<Token> {
+    const last = tokens.at(-1);
+    if (last === undefined) throw new Error('a sequence needs at least one token to continue from');
+    const kept = this.cachedPrefix(tokens);
+    // Never shifting: moved cells are not exact.
+    await this.#turns.take(signal, () => this.#native.adaptStateToTokens(tokens.slice(0, kept), false));
+    for (let start = kept; start < tokens.length - 1; start += this.#limits.prefillChunkTokens) {
+      const chunk = tokens.slice(start, Math.min(start + this.#limits.prefillChunkTokens, tokens.length - 1));
+      await this.#turns.take(signal, () => this.#native.controlledEvaluate(chunk));
+      this.evaluatedPromptTokens += chunk.length;
+    }
+    return last;
+  }
+
+  /** Evaluates `last` and takes it back, so that the same place can be asked twice. */
+  async #nextTokenChances(last: Token, signal: AbortSignal, only?: readonly Token[]): Promise<Map<Token, number>> {
+    const options = { temperature: 1, topP: 1, minP: 0, topK: 0, seed: 0 };
+    const masking = only && { tokenBias: this.#bias(only), topK: only.length };
+    const generateNext = { probabilities: true, options: { ...options, ...masking } };
+    const input: ControlledEvaluateInputItem[] = [[last, { generateNext }]];
+    const position = this.#native.nextTokenIndex;
+    return this.#turns.take(signal, async () => {
+      const [output] = await this.#native.controlledEvaluate(input);
+      this.evaluatedPromptTokens++;
+      await this.#native.eraseContextTokenRanges([{ start: position, end: position + 1 }]);
+      return output?.next.probabilities ?? new Map<Token, number>();
+    });
+  }
+
+  #bias(tokens: readonly Token[]): TokenBias {
+    const bias = TokenBias.for(this.#native.model);
+    for (const token of tokens) bias.set(token, { logit: admissibleLogitBias });
+    return bias;
+  }
+}

@@ -1,0 +1,78 @@
+import { type LlamaModel, LlamaText, SpecialTokensText, type Token, type Tokenizer } from 'node-llama-cpp';
+import type { Segment } from '../contract/segment.ts';
+
+/** Token ids of trusted and untrusted text. The only place that decides what may become a control token. */
+export interface ModelTokens {
+  /** Neighbours of one kind are tokenised as one text, as in training. */
+  ofSegments(segments: readonly Segment[]): Token[];
+  /** Of a rendered chat template: its own texts are markup, the messages' contents are not. */
+  ofTemplate(rendered: LlamaText): Token[];
+  ofText(text: string): Token[];
+  /** Text of generated tokens; control tokens vanish unless `markup` is asked for. */
+  toText(tokens: readonly Token[], before: readonly Token[], options?: { readonly markup: boolean }): string;
+  isEnd(token: Token): boolean;
+  /** What the model says when its turn is over. */
+  readonly endOfTurn: Token;
+}
+
+export function modelTokens(model: LlamaModel): ModelTokens {
+  const hidden = userDefinedMarkup(model);
+  const plain = (text: string, options?: 'trimLeadingSpace'): Token[] =>
+    splitInside(text, hidden).flatMap((piece, index) =>
+      model.tokenize(piece, false, index > 0 ? 'trimLeadingSpace' : options),
+    );
+  const tokenize = (text: string, specialTokens?: boolean | 'builtin', options?: 'trimLeadingSpace'): Token[] => {
+    if (text === '') return [];
+    // The overload for 'builtin' is typed by a list of names; LlamaText passes only those.
+    if (specialTokens === 'builtin') return model.tokenizer(text as 'BOS', 'builtin');
+    return specialTokens === true ? model.tokenize(text, true, options) : plain(text, options);
+  };
+  // A tokenizer is a function with properties; only the function itself is used by LlamaText.
+  const tokenizer = Object.assign(tokenize, model.tokenizer) as Tokenizer;
+  const ofTemplate = (rendered: LlamaText) => rendered.tokenize(tokenizer);
+  return {
+    ofTemplate,
+    ofSegments: (segments) =>
+      ofTemplate(LlamaText(segments.map(({ kind, text }) => (kind === 'markup' ? new SpecialTokensText(text) : text)))),
+    ofText: (text) => (text === '' ? [] : plain(text)),
+    toText: (tokens, before, options) => model.detokenize(tokens, options?.markup ?? false, before),
+    isEnd: (token) => model.isEogToken(token),
+    endOfTurn: endOfTurnOf(model),
+  };
+}
+
+function endOfTurnOf(model: LlamaModel): Token {
+  const token = model.tokens.eos ?? model.tokens.eot;
+  if (token === null) throw new Error('the model names no end-of-turn token');
+  return token;
+}
+
+/**
+ * Tokens such as `<tool_call>` that the tokenizer of llama.cpp finds in any text, special tokens or not. In somebody
+ * else's text they must stay words. User-defined runs of spaces are no markup and keep their token.
+ */
+function userDefinedMarkup(model: LlamaModel): RegExp | undefined {
+  const texts: string[] = [];
+  for (const token of model.iterateAllTokens()) {
+    if (!model.getTokenAttributes(token).userDefined) continue;
+    const text = model.detokenize([token], true);
+    if (/^(<.+>|\[.+\])$/.test(text)) texts.push(text);
+  }
+  if (texts.length === 0) return undefined;
+  return new RegExp(`(?:${texts.map((text) => `${escaped(text[0])}(?=${escaped(text.slice(1))})`).join('|')})`, 'gu');
+}
+
+const escaped = (text: string | undefined): string => (text ?? '').replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
+
+/** Cuts the text behind the first character of every piece of markup, so that no token can span it. */
+function splitInside(text: string, markup: RegExp | undefined): string[] {
+  if (markup === undefined) return [text];
+  const pieces: string[] = [];
+  let start = 0;
+  for (const match of text.matchAll(markup)) {
+    const end = match.index + match[0].length;
+    pieces.push(text.slice(start, end));
+    start = end;
+  }
+  return [...pieces, text.slice(start)].filter((piece) => piece !== '');
+}

@@ -1,0 +1,47 @@
+import { EngineFailure, type EngineOptions, type GenerateRequest, type ScoreRequest } from './engine.ts';
+
+/** llama.cpp accepts nonsense in silence (NaN temperatures, 300 sequences), so everything is checked here. */
+
+/** The number 2³² − 1 means "pick a seed yourself" to llama.cpp. */
+const largestSeed = 2 ** 32 - 2;
+const mostSequences = 256;
+const mostStops = 16;
+
+function require(condition: boolean, message: string): void {
+  if (!condition) throw new EngineFailure('invalid', message);
+}
+
+function requireInteger(name: string, value: number, least: number, most: number): void {
+  const inRange = Number.isInteger(value) && value >= least && value <= most;
+  require(inRange, `${name} must be a whole number from ${least} to ${most}`);
+}
+
+function requireNumber(name: string, value: number, least: number, most: number): void {
+  require(value >= least && value <= most, `${name} must be a number from ${least} to ${most}`);
+}
+
+export function checkEngineOptions(options: EngineOptions): void {
+  require(options.modelPath !== '', 'modelPath must name a file');
+  require(options.device === 'cpu' || options.device === 'cuda', 'device must be cpu or cuda');
+  requireInteger('threads', options.threads, 1, 1_024);
+  requireInteger('contextTokens', options.contextTokens, 16, 2 ** 24);
+  requireInteger('sequences', options.sequences, 1, mostSequences);
+  requireInteger('prefillChunkTokens', options.prefillChunkTokens, 1, 8_192);
+}
+
+export function checkScoreRequest({ choices, thought, seed }: ScoreRequest): void {
+  require(choices.length > 0, 'there must be at least one choice');
+  requireInteger('thought.budgetTokens', thought.budgetTokens, 0, 2 ** 24);
+  require(thought.budgetTokens === 0 || thought.close.text.trim() !== '', 'a thought needs a closing segment');
+  requireInteger('seed', seed, 0, largestSeed);
+}
+
+export function checkGenerateRequest(request: GenerateRequest): void {
+  require(request.messages.length > 0, 'there must be at least one message');
+  requireInteger('maxTokens', request.maxTokens, 1, 2 ** 31 - 1);
+  requireNumber('temperature', request.temperature, 0, 2);
+  requireNumber('topP', request.topP, Number.MIN_VALUE, 1);
+  require(request.stop.length <= mostStops, `there can be at most ${mostStops} stop strings`);
+  require(!request.stop.includes(''), 'a stop string cannot be empty');
+  requireInteger('seed', request.seed, 0, largestSeed);
+}

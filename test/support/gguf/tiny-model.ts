@@ -1,0 +1,154 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { encodeGguf, type MetadataValue, type Tensor } from './container.ts';
+import { buildVocabulary, endOfTurn, type Vocabulary } from './vocabulary.ts';
+
+/** What follows a token: one token for certain, or several with logits. Readable texts of single tokens. */
+export type Script = Readonly<Record<string, string | Readonly<Record<string, number>>>>;
+
+export interface TinyModelOptions {
+  /** Each becomes one token. */
+  readonly words?: readonly string[];
+  /** Tokens that only the script can say, such as single bytes of an emoji written as one text. */
+  readonly phrases?: readonly string[];
+  /** Byte tokens after byte tokens, for texts that a script cannot name. */
+  readonly byteScript?: ReadonlyMap<number, number>;
+  readonly script?: Script;
+  /** Zero: an exact bigram machine. Random: what was said long ago matters, so that a wrong KV cache shows. */
+  readonly layers?: 'zero' | 'random';
+  readonly trainedContextTokens?: number;
+  readonly architecture?: string;
+}
+
+/** Logit of a scripted certainty; others stay at 0, so chance is below 1e-10. */
+const certainLogit = 30;
+const headSize = 32;
+const headCount = 2;
+const feedForwardSize = 64;
+
+// Messages between role markers, as ChatML has them.
+const chatTemplate =
+  "{%- for message in messages -%}{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}" +
+  "{%- endfor -%}{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}";
+
+/** A qwen3 model of about a megabyte whose next token depends on the last one as the script says. */
+export function tinyModel(options: TinyModelOptions = {}): Buffer {
+  const vocabulary = buildVocabulary(options.words ?? [], options.phrases ?? []);
+  const width = Math.ceil(vocabulary.tokens.length / 32) * 32;
+  return encodeGguf(metadata(vocabulary, width, options), [
+    oneHotEmbedding(vocabulary, width),
+    ones('output_norm.weight', width),
+    scriptedOutput(vocabulary, width, options),
+    ...layer(width, options.layers ?? 'zero'),
+  ]);
+}
+
+/** Writes the bytes to a folder of their own; `remove` deletes it. */
+export function writeModel(bytes: Buffer): { readonly path: string; remove(): void } {
+  const folder = mkdtempSync(join(tmpdir(), 'orchestra-gguf-'));
+  const path = join(folder, 'model.gguf');
+  writeFileSync(path, bytes);
+  return { path, remove: () => rmSync(folder, { recursive: true, force: true }) };
+}
+
+function metadata(vocabulary: Vocabulary, width: number, options: TinyModelOptions): Map<string, MetadataValue> {
+  const architecture = options.architecture ?? 'qwen3';
+  const u32 = (value: number): MetadataValue => ({ type: 'u32', value });
+  const f32 = (value: number): MetadataValue => ({ type: 'f32', value });
+  const string = (value: string): MetadataValue => ({ type: 'string', value });
+  return new Map<string, MetadataValue>([
+    ['general.architecture', string(architecture)],
+    ['general.type', string('model')],
+    ['general.name', string('tiny test model')],
+    ['general.file_type', u32(0)],
+    ['general.quantization_version', u32(2)],
+    [`${architecture}.context_length`, u32(options.trainedContextTokens ?? 16_384)],
+    [`${architecture}.embedding_length`, u32(width)],
+    [`${architecture}.block_count`, u32(1)],
+    [`${architecture}.feed_forward_length`, u32(feedForwardSize)],
+    [`${architecture}.attention.head_count`, u32(headCount)],
+    [`${architecture}.attention.head_count_kv`, u32(headCount)],
+    [`${architecture}.attention.key_length`, u32(headSize)],
+    [`${architecture}.attention.value_length`, u32(headSize)],
+    [`${architecture}.rope.freq_base`, f32(10_000)],
+    [`${architecture}.attention.layer_norm_rms_epsilon`, f32(1e-6)],
+    ['tokenizer.ggml.model', string('gpt2')],
+    ['tokenizer.ggml.pre', string('qwen2')],
+    ['tokenizer.ggml.tokens', { type: 'strings', value: vocabulary.tokens }],
+    ['tokenizer.ggml.token_type', { type: 'i32s', value: vocabulary.types }],
+    ['tokenizer.ggml.merges', { type: 'strings', value: vocabulary.merges }],
+    ['tokenizer.ggml.eos_token_id', u32(vocabulary.id(endOfTurn))],
+    ['tokenizer.ggml.bos_token_id', u32(vocabulary.id('<|endoftext|>'))],
+    ['tokenizer.ggml.padding_token_id', u32(vocabulary.id('<|endoftext|>'))],
+    ['tokenizer.ggml.add_bos_token', { type: 'bool', value: false }],
+    ['tokenizer.chat_template', string(chatTemplate)],
+  ]);
+}
+
+function oneHotEmbedding(vocabulary: Vocabulary, width: number): Tensor {
+  const data = new Float32Array(width * vocabulary.tokens.length);
+  vocabulary.tokens.forEach((_, token) => {
+    data[token * width + token] = 1;
+  });
+  return { name: 'token_embd.weight', dimensions: [width, vocabulary.tokens.length], data };
+}
+
+/** The final norm makes a one-hot vector `sqrt(width)` long, which the weights take back. */
+function scriptedOutput(vocabulary: Vocabulary, width: number, options: TinyModelOptions): Tensor {
+  const data = new Float32Array(width * vocabulary.tokens.length);
+  const put = (after: number, next: number, logit: number) => {
+    data[next * width + after] = logit / Math.sqrt(width);
+  };
+  const scripted = new Set([
+    ...Object.keys(options.script ?? {}).map(vocabulary.id),
+    ...(options.byteScript ?? new Map()).keys(),
+  ]);
+  vocabulary.tokens.forEach((_, token) => {
+    if (!scripted.has(token)) put(token, vocabulary.id(endOfTurn), certainLogit);
+  });
+  for (const [after, next] of Object.entries(options.script ?? {})) {
+    const logits = typeof next === 'string' ? { [next]: certainLogit } : next;
+    for (const [text, logit] of Object.entries(logits)) put(vocabulary.id(after), vocabulary.id(text), logit);
+  }
+  for (const [after, next] of options.byteScript ?? []) put(after, next, certainLogit);
+  return { name: 'output.weight', dimensions: [width, vocabulary.tokens.length], data };
+}
+
+function layer(width: number, kind: 'zero' | 'random'): Tensor[] {
+  const random = pseudoRandom(20_261_130);
+  const matrix = (name: string, rows: number, columns: number): Tensor => {
+    const data = new Float32Array(rows * columns);
+    if (kind === 'random') for (let i = 0; i < data.length; i++) data[i] = random() - 0.5;
+    return { name: `blk.0.${name}.weight`, dimensions: [rows, columns], data };
+  };
+  const attentionWidth = headCount * headSize;
+  return [
+    ones('blk.0.attn_norm.weight', width),
+    matrix('attn_q', width, attentionWidth),
+    matrix('attn_k', width, attentionWidth),
+    matrix('attn_v', width, attentionWidth),
+    matrix('attn_output', attentionWidth, width),
+    ones('blk.0.attn_q_norm.weight', headSize),
+    ones('blk.0.attn_k_norm.weight', headSize),
+    ones('blk.0.ffn_norm.weight', width),
+    matrix('ffn_gate', width, feedForwardSize),
+    matrix('ffn_up', width, feedForwardSize),
+    matrix('ffn_down', feedForwardSize, width),
+  ];
+}
+
+const ones = (name: string, length: number): Tensor => ({
+  name,
+  dimensions: [length],
+  data: new Float32Array(length).fill(1),
+});
+
+/** A small linear congruential generator: the same weights on every machine. */
+function pseudoRandom(seed: number): () => number {
+  let state = seed;
+  return () => {
+    state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0;
+    return state / 2 ** 32;
+  };
+}
