@@ -1,4 +1,4 @@
-import fastify, { type FastifyInstance } from 'fastify';
+import fastify, { type FastifyInstance, LogController } from 'fastify';
 import { OrchestraError } from '../errors.ts';
 import { authenticate } from './auth.ts';
 import { acceptJsonBodies } from './body.ts';
@@ -8,6 +8,7 @@ import { InFlight } from './in-flight.ts';
 import { collectMethods } from './methods.ts';
 import type { ServerParts } from './parts.ts';
 import { answerProblems, sendProblem } from './problem.ts';
+import { relayRoutes } from './relay.ts';
 import { canonicalUrl } from './urls.ts';
 
 /** Longest model or run id in a path; Node refuses request lines over 16 KB anyway. */
@@ -21,7 +22,7 @@ const receiveMs = 300_000;
 export function createApp(parts: ServerParts): FastifyInstance {
   const app = fastify({
     logger: parts.logger,
-    disableRequestLogging: true,
+    logController: new LogController({ disableRequestLogging: true }),
     bodyLimit: parts.limits.bodyBytes,
     keepAliveTimeout: keepAliveMs,
     requestTimeout: receiveMs,
@@ -46,6 +47,7 @@ export function createApp(parts: ServerParts): FastifyInstance {
   app.register(async (api) => {
     authenticate(api, parts);
     chatRoutes(api, parts, inFlight);
+    relayRoutes(api, parts, inFlight);
   });
   app.register(refuseOtherMethods);
   return app;

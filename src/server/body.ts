@@ -5,17 +5,26 @@ import { OrchestraError } from '../errors.ts';
 import { parseJson } from './json.ts';
 import { decodeZstd } from './zstd.ts';
 
+declare module 'fastify' {
+  interface FastifyRequest {
+    /** Length of the decoded body. */
+    bodyBytes: number;
+  }
+}
+
 /**
  * Reads every body as JSON, whatever its content type says: clients get that header wrong more often than the body.
  * Compressed bodies are decoded under the same size limit as plain ones.
  */
 export function acceptJsonBodies(app: FastifyInstance, bodyBytes: number): void {
+  app.decorateRequest('bodyBytes', 0);
   app.removeAllContentTypeParsers();
   app.addContentTypeParser(
     '*',
     { parseAs: 'buffer', bodyLimit: bodyBytes },
     async (request: FastifyRequest, raw: Buffer) => {
       const bytes = await decode(raw, request.headers['content-encoding'], bodyBytes);
+      request.bodyBytes = bytes.length;
       return bytes.length === 0 ? undefined : parseJson(bytes.toString('utf8'));
     },
   );

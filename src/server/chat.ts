@@ -1,11 +1,11 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
-import { OrchestraError } from '../errors.ts';
 import type { InFlight } from './in-flight.ts';
 import type { ServerParts } from './parts.ts';
+import { answerByRelay } from './relay.ts';
 import { prepareRun, type Run } from './run.ts';
 import { answerStreamed } from './run-stream.ts';
 import { answerWhole } from './run-whole.ts';
-import { resolveModel } from './served-models.ts';
+import { modelOf, resolveModel } from './served-models.ts';
 import { isStrict } from './strict.ts';
 
 export const systemFingerprint = 'fp_orchestra1';
@@ -14,18 +14,7 @@ export function chatRoutes(app: FastifyInstance, parts: ServerParts, inFlight: I
   app.post('/v1/chat/completions', async (request, reply) => {
     const target = resolveModel(modelOf(request.body), parts);
     if (target.kind === 'run') return answerByRun(request, reply, parts, inFlight, target.profile);
-    throw new OrchestraError('internal', 'Relays are not there yet.');
-  });
-}
-
-/** @throws OrchestraError invalid_request when there is none. */
-export function modelOf(body: unknown): string {
-  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
-    throw new OrchestraError('invalid_request', 'The body must be a JSON object.');
-  }
-  if ('model' in body && typeof body.model === 'string' && body.model !== '') return body.model;
-  throw new OrchestraError('invalid_request', 'model: must name a model; GET /v1/models lists them.', {
-    param: 'model',
+    return answerByRelay(request, reply, parts, inFlight, target, '/chat/completions');
   });
 }
 

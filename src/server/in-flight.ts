@@ -4,6 +4,7 @@ import { OrchestraError } from '../errors.ts';
 /** One request at work: the signal that stops it, and who may stop it. */
 export interface Ticket {
   readonly signal: AbortSignal;
+  stop(reason: OrchestraError): void;
   /** Why it was stopped, where the client is still there to be told. */
   stoppedBy(): OrchestraError | undefined;
   clientLeft(): boolean;
@@ -56,10 +57,12 @@ export class InFlight {
       controller.abort();
     };
     reply.raw.once('close', leave);
-    this.#open.set(id, { keyName, stop: (reason) => controller.abort(reason) });
+    const stop = (reason: OrchestraError) => controller.abort(reason);
+    this.#open.set(id, { keyName, stop });
     const { signal } = controller;
     return {
       signal,
+      stop,
       stoppedBy: () => (signal.reason instanceof OrchestraError ? signal.reason : undefined),
       clientLeft: () => left,
       close: () => {

@@ -42,3 +42,14 @@ export function unknownModel(name: string, parts: ServerParts): OrchestraError {
 
 export const listedRelays = ({ relays }: ServerParts): RelayedModel[] =>
   [...relays.values()].flatMap(({ listed }) => listed);
+
+/** @throws OrchestraError invalid_request when there is none. */
+export function modelOf(body: unknown): string {
+  if (typeof body !== 'object' || body === null || Array.isArray(body)) {
+    throw new OrchestraError('invalid_request', 'The body must be a JSON object.');
+  }
+  if ('model' in body && typeof body.model === 'string' && body.model !== '') return body.model;
+  throw new OrchestraError('invalid_request', 'model: must name a model; GET /v1/models lists them.', {
+    param: 'model',
+  });
+}

@@ -1,0 +1,128 @@
+import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { OrchestraError } from '../errors.ts';
+import { maskSlots, type Needs } from '../preferences/limits.ts';
+import type { RelayResponse } from '../upstream/relay.ts';
+import type { JsonObject, RelayPath } from '../upstream/relay-request.ts';
+import { collectPreferences } from './caller-preferences.ts';
+import type { InFlight, Ticket } from './in-flight.ts';
+import type { RelayedModel, RelayedUpstream, ServerParts } from './parts.ts';
+import { openCharge, type RelayCharge } from './relay-charge.ts';
+import { endFailed, type Relaying } from './relay-failure.ts';
+import { type RelayFacts, recordRelay, relayedUsage, relayReport } from './relay-record.ts';
+import { passStream } from './relay-stream.ts';
+import { budgetHeader, costHeader } from './report.ts';
+import { maxCostPerDayOf } from './run.ts';
+import { modelOf, resolveModel } from './served-models.ts';
+import { isStrict } from './strict.ts';
+import { parseRelayRequest } from './wire.ts';
+
+/** Endpoints that only relays serve. */
+export function relayRoutes(app: FastifyInstance, parts: ServerParts, inFlight: InFlight): void {
+  for (const path of ['/embeddings', '/completions'] as const) {
+    app.post(`/v1${path}`, async (request, reply) => {
+      const name = modelOf(request.body);
+      const target = resolveModel(name, parts);
+      if (target.kind === 'relay') return answerByRelay(request, reply, parts, inFlight, target, path);
+      throw new OrchestraError('invalid_request', `The model \`${name}\` serves /v1/chat/completions only.`, {
+        param: 'model',
+      });
+    });
+  }
+}
+
+/** The upstream judges what the request needs; here only the caller's limits do. */
+const noNeeds: Needs = { input: [], clientTools: false, jsonSchema: false, contextTokens: 0 };
+
+/** Passes a request to an upstream: same keys, limits, ledger and record as a run, none of its decisions. */
+export async function answerByRelay(
+  request: FastifyRequest,
+  reply: FastifyReply,
+  parts: ServerParts,
+  inFlight: InFlight,
+  { upstream, model }: { readonly upstream: RelayedUpstream; readonly model: RelayedModel },
+  path: RelayPath,
+): Promise<FastifyReply> {
+  const body = parseRelayRequest(request.body);
+  const { caller, headers } = request;
+  const slots = [...parts.slots, model.slot];
+  const { preferences, warnings } = collectPreferences({ body, headers, caller, slots }, parts);
+  checkLimits(model, preferences);
+  const runId = `run_${parts.newId()}`;
+  const startedAtMs = parts.now();
+  const facts = { runId, keyName: caller.name, requestedModel: body.model, model, preferences, warnings, startedAtMs };
+  const maxCostPerDay = maxCostPerDayOf(caller);
+  const writes = path !== '/embeddings';
+  const charge = openCharge({ ...facts, maxCostPerDay, body, bodyBytes: request.bodyBytes, writes }, parts);
+  const ticket = inFlight.openRelay(runId, caller.name, reply);
+  const strict = isStrict(request, parts);
+  if (!strict) reply.header('x-orchestra-run-id', runId);
+  const relaying: Relaying = { parts, reply, facts, charge, ticket, strict };
+  const deadline = startDeadline(ticket, preferences.limits.maxLatencyMs);
+  try {
+    const sent = path === '/chat/completions' ? boundedBody(body, model, charge) : body;
+    const response = await forward(relaying, upstream, path, sent);
+    return await pass(relaying, response, { runId, keyName: caller.name, maxCostPerDay });
+  } finally {
+    clearTimeout(deadline);
+    ticket.close();
+    if (ticket.clientLeft()) request.log.info({ statusCode: 499, runId }, 'client left');
+  }
+}
+
+function checkLimits({ slot }: RelayedModel, preferences: RelayFacts['preferences']): void {
+  const { admissible, applied } = maskSlots([slot], preferences, noNeeds);
+  if (admissible.length > 0) return;
+  const [limit] = applied;
+  const reason = limit?.removed[0]?.reason ?? 'it is not admitted';
+  throw new OrchestraError('limits_unsatisfiable', `${limit?.limit} removed \`${slot.id}\`: ${reason}.`, {
+    param: `preferences.${limit?.limit}`,
+    details: { limits: applied },
+  });
+}
+
+/** Under a limit of money, an answer without a cap of its own gets the one that its hold was made for. */
+function boundedBody(body: JsonObject, { slot }: RelayedModel, { limited }: RelayCharge): JsonObject {
+  const capped = (body['max_completion_tokens'] ?? body['max_tokens'] ?? undefined) !== undefined;
+  return capped || !limited || !slot.rates?.output ? body : { ...body, max_tokens: slot.maxOutputTokens };
+}
+
+function startDeadline(ticket: Ticket, maxLatencyMs: number | undefined): NodeJS.Timeout | undefined {
+  if (maxLatencyMs === undefined) return undefined;
+  const late = () => new OrchestraError('deadline_exceeded', 'No answer was ready before the deadline.');
+  return setTimeout(() => ticket.stop(late()), maxLatencyMs);
+}
+
+async function forward(
+  relaying: Relaying,
+  { relay }: RelayedUpstream,
+  path: RelayPath,
+  body: JsonObject,
+): Promise<RelayResponse> {
+  const { facts, ticket } = relaying;
+  try {
+    return await relay.forward({ path, model: facts.model.upstreamModel, body, signal: ticket.signal });
+  } catch (thrown) {
+    throw endFailed(relaying, thrown, 0);
+  }
+}
+
+function pass(
+  relaying: Relaying,
+  response: RelayResponse,
+  key: Parameters<typeof budgetHeader>[1],
+): Promise<FastifyReply> | FastifyReply {
+  const { reply, charge, facts, parts, strict } = relaying;
+  reply.headers(response.headers);
+  if (response.kind === 'stream') return passStream(relaying, response.events);
+  reply.header('content-type', 'application/json; charset=utf-8');
+  if (response.kind === 'rejected') {
+    recordRelay(facts, charge.release(), new OrchestraError('invalid_request', response.error.message), parts);
+    return reply.code(response.status).send(JSON.stringify({ error: response.error }));
+  }
+  const text = JSON.stringify(response.body);
+  const bill = response.usage ? charge.settle(response.usage) : charge.settleEstimated(text.length);
+  const record = recordRelay(facts, bill, undefined, parts);
+  if (!strict) reply.headers({ ...costHeader(record), ...budgetHeader(parts.ledger, key) });
+  const usage = relayedUsage(response.body['usage'], record, parts, strict);
+  return reply.send(JSON.stringify({ ...response.body, usage, ...relayReport(record, strict) }));
+}
