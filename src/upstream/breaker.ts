@@ -10,7 +10,8 @@ export interface Breaker {
   state(): BreakerState;
   /**
    * Asks to make one call and returns how to report its outcome; only the first report counts.
-   * @throws UpstreamFailure with `retryAfterMs` while the breaker is open, or half open with a trial under way.
+   * @throws UpstreamFailure with `retryAfterMs` while the breaker is open, or half open with a trial under way. A
+   * trial that never reports is given up after another cool-down.
    */
   begin(): (outcome: Outcome) => void;
   /** Opens it at once, whatever was counted: for an upstream that billed more than it was allowed. */
@@ -29,7 +30,7 @@ export interface BreakerOptions {
 export function createBreaker({ failuresToOpen, coolDownMs, now }: BreakerOptions): Breaker {
   let failures = 0;
   let openedAtMs: number | undefined;
-  let trialRunning = false;
+  let trialSinceMs: number | undefined;
 
   const restMs = () => (openedAtMs === undefined ? 0 : Math.max(0, openedAtMs + coolDownMs - now()));
   const state = (): BreakerState => {
@@ -39,6 +40,7 @@ export function createBreaker({ failuresToOpen, coolDownMs, now }: BreakerOption
   const open = () => {
     openedAtMs = now();
   };
+  const trialRunning = () => trialSinceMs !== undefined && now() < trialSinceMs + coolDownMs;
 
   function report(outcome: Outcome): void {
     if (outcome === 'neutral') return;
@@ -55,16 +57,16 @@ export function createBreaker({ failuresToOpen, coolDownMs, now }: BreakerOption
     state,
     begin() {
       const isTrial = state() === 'half_open';
-      if (state() === 'open' || (isTrial && trialRunning)) {
+      if (state() === 'open' || (isTrial && trialRunning())) {
         const retryAfterMs = Math.max(1, Math.ceil(restMs()));
         throw new UpstreamFailure('connection', 'The upstream rests after failing repeatedly.', { retryAfterMs });
       }
-      if (isTrial) trialRunning = true;
+      if (isTrial) trialSinceMs = now();
       let reported = false;
       return (outcome) => {
         if (reported) return;
         reported = true;
-        if (isTrial) trialRunning = false;
+        if (isTrial) trialSinceMs = undefined;
         // A straggler that began before the breaker opened must not close it.
         if (isTrial || state() === 'closed') report(outcome);
       };

@@ -18,7 +18,7 @@ export const openAiDialect: OpenAiDialect = {
 };
 
 /** vLLM, llama.cpp, Ollama, OpenRouter and the many others. */
-export const compatibleDialect: OpenAiDialect = {
+const compatibleDialect: OpenAiDialect = {
   maxTokensField: 'max_tokens',
   developerRole: false,
   extraFields: ['top_k', 'min_p', 'repetition_penalty', 'chat_template_kwargs'],

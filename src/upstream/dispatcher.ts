@@ -15,3 +15,14 @@ export function createDispatcher(): Agent {
     maxResponseSize: maxResponseBytes,
   });
 }
+
+/** All headers of a request, so that nothing about the client or this machine travels by accident. */
+export function requestHeaders(apiKey: string): Readonly<Record<string, string>> {
+  return {
+    'content-type': 'application/json',
+    // Compressed events would arrive late, and a small body could unpack into a large one.
+    'accept-encoding': 'identity',
+    'user-agent': 'orchestra',
+    ...(apiKey ? { authorization: `Bearer ${apiKey}` } : {}),
+  };
+}

@@ -11,16 +11,17 @@ const wireError = z.looseObject({
   param: optionalText,
   code: z.union([z.string(), z.number()]).optional().catch(undefined),
 });
-export type WireError = z.infer<typeof wireError>;
+const envelope = z.object({ error: z.unknown() });
+type WireError = z.infer<typeof wireError>;
 
 /** Reads `{error: {…}}`, `{error: "…"}`, or the error object itself; anything else is an empty error. */
 export function readWireError(body: unknown): WireError {
-  const inner = z.object({ error: z.unknown() }).safeParse(body).data?.error ?? body;
+  const inner = envelope.safeParse(body).data?.error ?? body;
   if (typeof inner === 'string') return { message: inner };
   return wireError.safeParse(inner).data ?? {};
 }
 
-export interface HeaderReader {
+interface HeaderReader {
   get(name: string): string | null | undefined;
 }
 
@@ -35,11 +36,11 @@ export function failureOfStatus(status: number, headers: HeaderReader, body: unk
   });
 }
 
-/** An error event inside a stream that began with status 200. */
-export function failureInStream(body: unknown, usage: Usage | undefined): UpstreamFailure {
+/** An error inside an answer that began with status 200. */
+export function failureInAnswer(body: unknown, usage: Usage | undefined): UpstreamFailure {
   const error = readWireError(body);
   const kind = kindOf(impliedStatus(error), error);
-  return new UpstreamFailure(kind, `${sentences[kind]} (inside the stream${quote(error)}).`, usage ? { usage } : {});
+  return new UpstreamFailure(kind, `${sentences[kind]} (inside its answer${quote(error)}).`, usage ? { usage } : {});
 }
 
 /** Whatever a network library threw. Its message and cause name hosts, so only the system's error code is kept. */

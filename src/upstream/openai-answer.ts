@@ -1,13 +1,13 @@
 import type { Usage } from '../cost/usage.ts';
 import type { ChatDelta, ChatEnd } from './chat.ts';
-import { failureInStream, failureOf } from './failure.ts';
+import { failureInAnswer, failureOf } from './failure.ts';
 import { finishReasonFrom, type OpenAiDelta, readChunk } from './openai-chunk.ts';
 import { createToolCallDeltas } from './tool-call-deltas.ts';
 import { createTextJoiner } from './well-formed.ts';
 import { usageFromWire } from './wire-usage.ts';
 
 /** One streamed answer being read, frame by frame. */
-export interface OpenAiAnswer {
+interface OpenAiAnswer {
   /** The upstream said why it stopped: nothing more of the answer will come, at most the usage. */
   readonly finished: boolean;
   /** What the upstream reported so far. */
@@ -56,7 +56,7 @@ export function createOpenAiAnswer(): OpenAiAnswer {
       if (!chunk) throw failureOf('malformed', usage);
       // Cumulative usage on every chunk is the same count growing: the last one stands.
       usage = usageFromWire(chunk.usage) ?? usage;
-      if (chunk.error !== undefined && chunk.error !== null) throw failureInStream(chunk.error, usage);
+      if (chunk.error !== undefined && chunk.error !== null) throw failureInAnswer(chunk.error, usage);
       const choice = chunk.choices.find(({ index }) => index === 0);
       if (!choice) return [];
       finishWord = choice.finish_reason || finishWord;
@@ -66,8 +66,8 @@ export function createOpenAiAnswer(): OpenAiAnswer {
     close() {
       if (finishWord === undefined && !ended) throw failureOf('cut_stream', usage);
       return {
-        rest: [...spoken('reasoning', reasoning.flush()), ...spoken('text', text.flush())],
-        end: { type: 'end', finishReason: finishReasonFrom(finishWord, calls.any), usage },
+        rest: [...spoken('reasoning', reasoning.flush()), ...spoken('text', text.flush()), ...calls.close()],
+        end: { type: 'end', finishReason: finishReasonFrom(finishWord, calls), usage },
       };
     },
   };

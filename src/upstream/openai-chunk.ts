@@ -31,7 +31,7 @@ const chunk = z.object({
   usage: z.unknown().optional(),
   error: z.unknown().optional(),
 });
-export type OpenAiChunk = z.infer<typeof chunk>;
+type OpenAiChunk = z.infer<typeof chunk>;
 export type OpenAiDelta = z.infer<typeof delta>;
 
 /** One `data` text as a chunk; undefined when it is not a JSON object. */
@@ -44,8 +44,12 @@ export function readChunk(data: string): OpenAiChunk | undefined {
 }
 
 /** Truthfulness over the upstream's word: calls without `tool_calls` and `tool_calls` without calls both occur. */
-export function finishReasonFrom(word: string | undefined, hasCalls: boolean): FinishReason {
+export function finishReasonFrom(
+  word: string | undefined,
+  calls: { readonly any: boolean; readonly truncated: boolean },
+): FinishReason {
   if (word === 'length' || word === 'max_tokens') return 'length';
   if (word === 'content_filter') return 'content_filter';
-  return hasCalls ? 'tool_calls' : 'stop';
+  if (calls.truncated) return 'length';
+  return calls.any ? 'tool_calls' : 'stop';
 }

@@ -21,7 +21,7 @@ const commonFields = [
 /** Without tools, servers refuse these. */
 const fieldsOfTools = ['tools', 'tool_choice', 'parallel_tool_calls'];
 
-export interface OpenAiBody {
+interface OpenAiBody {
   readonly model: string;
   readonly messages: readonly object[];
   readonly stream: true;

@@ -2,7 +2,7 @@ import OpenAI, { APIError } from 'openai';
 import { type Dispatcher, fetch as undiciFetch } from 'undici';
 import { type CallLimits, type ChatEvent, type ChatRequest, type ChatUpstream, UpstreamFailure } from './chat.ts';
 import { dialectFor, type OpenAiDialect } from './dialect.ts';
-import { createDispatcher } from './dispatcher.ts';
+import { createDispatcher, requestHeaders } from './dispatcher.ts';
 import { failureOf, failureOfBody, failureOfStatus } from './failure.ts';
 import { createOpenAiAnswer } from './openai-answer.ts';
 import { openAiBody } from './openai-request.ts';
@@ -41,14 +41,20 @@ export function createOpenAiUpstream(options: OpenAiUpstreamOptions): ChatUpstre
 }
 
 function createClient({ baseUrl, apiKey, dispatcher = createDispatcher() }: OpenAiUpstreamOptions): OpenAI {
-  const send = (url: string, init: Record<string, unknown>) => {
-    const body = typeof init['body'] === 'string' ? wellFormedJson(init['body']) : init['body'];
-    // A redirect would carry the conversation to a host that nobody configured.
-    return undiciFetch(url, { ...init, body, dispatcher, redirect: 'manual' } as Parameters<typeof undiciFetch>[1]);
-  };
+  const headers = requestHeaders(apiKey);
+  const send = (url: string, { method, body, signal }: RequestInit) =>
+    undiciFetch(url, {
+      method: method ?? 'POST',
+      headers,
+      body: wellFormedJson(String(body)),
+      signal: signal ?? null,
+      dispatcher,
+      // A redirect would carry the conversation to a host that nobody configured.
+      redirect: 'manual',
+    });
   return new OpenAI({
     baseURL: baseUrl,
-    apiKey: apiKey || 'none',
+    apiKey: 'sent by our own headers',
     // Said explicitly, because what is left out the library takes from the environment.
     adminAPIKey: null,
     organization: null,
@@ -57,7 +63,6 @@ function createClient({ baseUrl, apiKey, dispatcher = createDispatcher() }: Open
     logLevel: 'off',
     maxRetries: 0,
     timeout: longestTimerMs,
-    defaultHeaders: { 'accept-encoding': 'identity', ...(apiKey ? {} : { authorization: null }) },
     // undici's fetch and Node's are the same thing to call, but TypeScript knows them as two.
     fetch: send as unknown as typeof fetch,
   });

@@ -46,7 +46,7 @@ export function startPatience(limits: PatienceLimits): Patience {
     signal: network.signal,
     async during(step) {
       const startedMs = performance.now();
-      const timer = setTimeout(giveUp, remainingMs);
+      const timer = setTimeout(giveUp, Math.min(remainingMs, longestTimerMs));
       try {
         return await step;
       } catch (thrown) {
@@ -65,6 +65,9 @@ export function startPatience(limits: PatienceLimits): Patience {
     },
   };
 }
+
+/** Node fires longer timers at once. */
+const longestTimerMs = 2 ** 31 - 1;
 
 /** The chunks of a body, each waited for with patience. */
 export async function* patiently<T>(chunks: AsyncIterable<T>, patience: Patience): AsyncGenerator<T, void> {

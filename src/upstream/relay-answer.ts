@@ -1,7 +1,7 @@
 import type { Dispatcher } from 'undici';
 import type { Usage } from '../cost/usage.ts';
 import type { UpstreamFailure } from './chat.ts';
-import { failureInStream, failureOf, failureOfBody, failureOfStatus, readWireError } from './failure.ts';
+import { failureInAnswer, failureOf, failureOfBody, failureOfStatus, readWireError } from './failure.ts';
 import { type Patience, patiently } from './patience.ts';
 import { isObject, type JsonObject } from './relay-request.ts';
 import { usageFromWire } from './wire-usage.ts';
@@ -49,9 +49,10 @@ export async function readWhole(
   requireType(response, /json/);
   const body = parseJson(text);
   if (!isObject(body)) throw failureOf('malformed');
-  const usage = usageFromWire(body['usage']);
-  if (isObject(body['error'])) throw failureInStream(body['error'], usage);
-  return { kind: 'answer', headers, body, usage };
+  const { error, ...answer } = body;
+  const usage = usageFromWire(answer['usage']);
+  if (error !== undefined && error !== null) throw failureInAnswer(error, usage);
+  return { kind: 'answer', headers, body: answer, usage };
 }
 
 /** @throws UpstreamFailure `malformed` for another type, or an encoding although none was accepted. */
@@ -98,7 +99,7 @@ function readRejection(response: Response, headers: SafeHeaders, text: string, s
 const longestMessage = 2_000;
 
 function clean(text: string | undefined, secrets: readonly string[]): string | undefined {
-  const withoutLinks = text?.replace(/\b[a-z][a-z0-9+.-]*:\/\/\S+/gi, '[link]');
+  const withoutLinks = text?.replace(/\bhttps?:\/\/\S+/gi, '[link]');
   return secrets
     .filter((secret) => secret !== '')
     .reduce((cleaned, secret) => cleaned?.replaceAll(secret, '[hidden]'), withoutLinks)

@@ -1,5 +1,5 @@
 import type { Usage } from '../cost/usage.ts';
-import { failureInStream, failureOf } from './failure.ts';
+import { failureInAnswer, failureOf } from './failure.ts';
 import { isObject, type JsonObject } from './relay-request.ts';
 import { dataOf, splitFrames } from './sse.ts';
 import { usageFromWire } from './wire-usage.ts';
@@ -52,7 +52,7 @@ export function createRelayReading(): RelayReading {
     const chunk = parseObject(data);
     if (!chunk) throw failureOf('malformed', usage);
     const rest = withoutUsage(chunk);
-    if (isPresent(chunk['error'])) throw failureInStream(chunk['error'], usage);
+    if (isPresent(chunk['error'])) throw failureInAnswer(chunk['error'], usage);
     if (!rest) return undefined;
     if (!hasFinishReason(rest)) return { type: 'frames', bytes: Buffer.from(`data: ${JSON.stringify(rest)}\n\n`) };
     state.finished = true;

@@ -1,7 +1,7 @@
 import { type Dispatcher, request } from 'undici';
 import { type Breaker, type Outcome, outcomeOf } from './breaker.ts';
 import { dialectFor, type OpenAiDialect } from './dialect.ts';
-import { createDispatcher } from './dispatcher.ts';
+import { createDispatcher, requestHeaders } from './dispatcher.ts';
 import { type Patience, type PatienceLimits, startPatience } from './patience.ts';
 import {
   type RelayAnswer,
@@ -65,12 +65,7 @@ export function createRelay(options: RelayOptions): Relay {
   const dialect = options.dialect ?? dialectFor(options.baseUrl);
   const base = options.baseUrl.replace(/\/+$/, '');
   const { host, hostname } = new URL(base);
-  const headers = {
-    'content-type': 'application/json',
-    'accept-encoding': 'identity',
-    'user-agent': 'orchestra',
-    ...(options.apiKey ? { authorization: `Bearer ${options.apiKey}` } : {}),
-  };
+  const headers = requestHeaders(options.apiKey);
 
   function post({ path, model, body }: RelayRequest, patience: Patience) {
     const sent = relayBody(path, model, body, dialect);

@@ -18,7 +18,7 @@ export interface RetryPolicy {
 }
 
 /** What the passing of time looks like; tests bring their own. */
-export interface RetryClock {
+interface RetryClock {
   now(): number;
   /** From 0 up to 1. */
   random(): number;

@@ -4,7 +4,7 @@
  */
 
 /** Longest frame that is buffered; images travel inside frames, so it is generous. */
-export const defaultMaxFrameBytes = 8 * 1024 * 1024;
+const defaultMaxFrameBytes = 8 * 1024 * 1024;
 
 export class FrameTooLargeError extends Error {
   constructor(maxFrameBytes: number) {
@@ -13,7 +13,7 @@ export class FrameTooLargeError extends Error {
   }
 }
 
-export interface FrameBuffer {
+interface FrameBuffer {
   /** Everything that is complete by now: whole frames, or empty. May share memory with `bytes`. */
   push(bytes: Uint8Array): Buffer;
   /** At the end of the stream: a last frame that lacks only its blank line, or empty. A cut frame is not returned. */

@@ -14,14 +14,18 @@ interface OpenCall {
   wireId: string | undefined;
   name: string | undefined;
   arguments: string;
-  /** Arguments that arrived before the name did. */
+  /** Nothing of a call is handed on before its name is known. */
   announced: boolean;
 }
 
-export interface ToolCallDeltas {
+interface ToolCallDeltas {
   /** True once a call with a name was seen. */
   readonly any: boolean;
+  /** True when arguments broke off, whatever reason the upstream gives for its end. */
+  readonly truncated: boolean;
   push(piece: WireToolCallPiece): ToolCallDelta[];
+  /** What calls without arguments still need to be JSON. */
+  close(): ToolCallDelta[];
 }
 
 /**
@@ -51,6 +55,13 @@ export function createToolCallDeltas(): ToolCallDeltas {
     get any() {
       return calls.some((call) => call.announced);
     },
+    get truncated() {
+      return calls.some((call) => call.arguments !== '' && !isJson(call.arguments));
+    },
+    close: () =>
+      calls
+        .filter((call) => call.announced && call.arguments === '')
+        .map(({ index }) => ({ type: 'tool_call', index, argumentsDelta: '{}' })),
     push(piece) {
       const addition = argumentText(piece.function?.arguments);
       const call = callFor(piece, addition);
@@ -87,11 +98,10 @@ function knownCall(calls: readonly OpenCall[], piece: WireToolCallPiece): OpenCa
 function startsAnother(known: OpenCall, piece: WireToolCallPiece, addition: string): boolean {
   if (piece.id && known.wireId === piece.id) return false;
   if (piece.id && known.wireId !== undefined) return true;
-  return addition.trimStart().startsWith('{') && isCompleteObject(known.arguments);
+  return addition.trimStart().startsWith('{') && known.arguments.trimEnd().endsWith('}') && isJson(known.arguments);
 }
 
-function isCompleteObject(text: string): boolean {
-  if (!text.trimEnd().endsWith('}')) return false;
+function isJson(text: string): boolean {
   try {
     JSON.parse(text);
     return true;

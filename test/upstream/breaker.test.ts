@@ -46,6 +46,18 @@ test('opens again when the trial fails, and offers another trial when it says no
   expect(breaker.state()).toBe('open');
 });
 
+test('gives a trial up that never reports', () => {
+  const { breaker, time } = setUp();
+  breaker.trip();
+  time.nowMs = 1_000;
+  breaker.begin();
+  time.nowMs = 1_999;
+  expect(() => breaker.begin()).toThrow(UpstreamFailure);
+  time.nowMs = 2_000;
+  breaker.begin()('success');
+  expect(breaker.state()).toBe('closed');
+});
+
 test('does not believe a straggler that began before it opened', () => {
   const { breaker } = setUp();
   const straggler = breaker.begin();

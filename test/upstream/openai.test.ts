@@ -147,7 +147,16 @@ describe('the request', () => {
       temperature: 0.5,
       top_k: 4,
     });
-    expect(server.requests[0]?.headers.authorization).toBe(`Bearer ${key}`);
+    const { host, connection, 'content-length': _, ...headers } = server.requests[0]?.headers ?? {};
+    expect(headers).toEqual({
+      authorization: `Bearer ${key}`,
+      'content-type': 'application/json',
+      'accept-encoding': 'identity',
+      accept: '*/*',
+      'accept-language': '*',
+      'sec-fetch-mode': 'cors',
+      'user-agent': 'orchestra',
+    });
   });
 
   test("uses OpenAI's own words towards OpenAI", async () => {
@@ -219,6 +228,17 @@ describe('an unusual answer', () => {
     ]);
     expect(calls.map(({ argumentsDelta }) => argumentsDelta).join('')).toBe('{"city":"Oslo"}{}');
     expect(endOf(events)).toMatchObject({ finishReason: 'tool_calls' });
+  });
+
+  test('says `length` when a tool call broke off, whatever the upstream says', async () => {
+    const cut = { ...replies.calls({ id: 'c1', name: 'f', arguments: '{"path":"a' }), finishReason: 'tool_calls' };
+    const { upstream } = await upstreamThat(cut);
+    expect(endOf(await collect(upstream.complete(request(), limits())))).toMatchObject({ finishReason: 'length' });
+  });
+
+  test('never promises tool calls that are not there', async () => {
+    const { upstream } = await upstreamThat({ ...replies.says('soup'), finishReason: 'tool_calls' });
+    expect(endOf(await collect(upstream.complete(request(), limits())))).toMatchObject({ finishReason: 'stop' });
   });
 
   test.each(['reasoning_content', 'reasoning'] as const)('thinks aloud under the name %s', async (reasoningField) => {

@@ -108,6 +108,15 @@ test('braces inside arguments do not split a call', () => {
   expect(assemble(pieces)).toEqual([{ id: 'c1', name: 'f', arguments: '{"text":"}{}"}' }]);
 });
 
+test('a call without arguments has an empty object, and one that broke off is known as such', () => {
+  const deltas = createToolCallDeltas();
+  deltas.push(piece(0, 'c1', 'f', ''));
+  expect(deltas.truncated).toBe(false);
+  expect(deltas.close()).toEqual([{ type: 'tool_call', index: 0, argumentsDelta: '{}' }]);
+  deltas.push(piece(1, 'c2', 'f', '{"city":"Os'));
+  expect(deltas.truncated).toBe(true);
+});
+
 test('a call that never got a name is no call', () => {
   expect(assemble([piece(0, 'c1', '', oslo)])).toEqual([]);
 });
