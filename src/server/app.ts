@@ -4,8 +4,12 @@ import { authenticate } from './auth.ts';
 import { acceptJsonBodies } from './body.ts';
 import { chatRoutes } from './chat.ts';
 import { allowCrossOrigin } from './cors.ts';
+import { describeApi } from './docs.ts';
+import { frontRoutes } from './front.ts';
 import { InFlight } from './in-flight.ts';
 import { collectMethods } from './methods.ts';
+import { modelRoutes } from './models.ts';
+import { orchestraRoutes } from './orchestra.ts';
 import type { ServerParts } from './parts.ts';
 import { answerProblems, sendProblem } from './problem.ts';
 import { relayRoutes } from './relay.ts';
@@ -44,9 +48,13 @@ export function createApp(parts: ServerParts): FastifyInstance {
   acceptJsonBodies(app, parts.limits.bodyBytes);
   const refuseOtherMethods = collectMethods(app);
   drainOnClose(app, inFlight, parts.timings.drainMs);
+  describeApi(app);
+  app.register(async (front) => frontRoutes(front, parts));
   app.register(async (api) => {
     authenticate(api, parts);
     chatRoutes(api, parts, inFlight);
+    modelRoutes(api, parts);
+    orchestraRoutes(api, parts, inFlight);
     relayRoutes(api, parts, inFlight);
   });
   app.register(refuseOtherMethods);

@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { routeSchemas } from './docs.ts';
 import type { InFlight } from './in-flight.ts';
 import type { ServerParts } from './parts.ts';
 import { answerByRelay } from './relay.ts';
@@ -11,7 +12,7 @@ import { isStrict } from './strict.ts';
 export const systemFingerprint = 'fp_orchestra1';
 
 export function chatRoutes(app: FastifyInstance, parts: ServerParts, inFlight: InFlight): void {
-  app.post('/v1/chat/completions', async (request, reply) => {
+  app.post('/v1/chat/completions', { schema: routeSchemas.chat }, async (request, reply) => {
     const target = resolveModel(modelOf(request.body), parts);
     if (target.kind === 'run') return answerByRun(request, reply, parts, inFlight, target.profile);
     return answerByRelay(request, reply, parts, inFlight, target, '/chat/completions');

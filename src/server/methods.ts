@@ -1,5 +1,6 @@
 import type { FastifyInstance, HTTPMethods } from 'fastify';
 import { OrchestraError } from '../errors.ts';
+import { routeSchemas } from './docs.ts';
 
 const methods: readonly HTTPMethods[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'];
 
@@ -10,6 +11,7 @@ const methods: readonly HTTPMethods[] = ['GET', 'POST', 'PUT', 'PATCH', 'DELETE'
 export function collectMethods(app: FastifyInstance): (after: FastifyInstance) => Promise<void> {
   const allowed = new Map<string, Set<string>>();
   app.addHook('onRoute', ({ url, method }) => {
+    if (url.startsWith('/docs')) return;
     const known = allowed.get(url) ?? new Set();
     for (const name of [method].flat()) known.add(name);
     allowed.set(url, known);
@@ -25,6 +27,7 @@ function refuse(app: FastifyInstance, url: string, known: ReadonlySet<string>): 
   app.route({
     method: missing,
     url,
+    schema: routeSchemas.hidden,
     // Before the body is read.
     onRequest: async (request, reply) => {
       reply.header('allow', allow);

@@ -52,7 +52,8 @@ export function sendProblem(thrown: unknown, request: FastifyRequest, reply: Fas
 /** Fastify's own errors, before a handler ran: their texts are about HTTP and safe to show. */
 function fromFramework(thrown: unknown): OrchestraError | undefined {
   if (!isFrameworkError(thrown)) return undefined;
-  const { statusCode, message } = thrown;
+  const { statusCode } = thrown;
+  const message = thrown.message.slice(0, 200);
   if (statusCode === 413) return new OrchestraError('payload_too_large', `${message}.`);
   if (statusCode === 415) return new OrchestraError('unsupported_media_type', `${message}.`);
   return new OrchestraError('invalid_request', `${message}.`);

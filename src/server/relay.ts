@@ -4,6 +4,7 @@ import { maskSlots, type Needs } from '../preferences/limits.ts';
 import type { RelayResponse } from '../upstream/relay.ts';
 import type { JsonObject, RelayPath } from '../upstream/relay-request.ts';
 import { collectPreferences } from './caller-preferences.ts';
+import { routeSchemas } from './docs.ts';
 import type { InFlight, Ticket } from './in-flight.ts';
 import type { RelayedModel, RelayedUpstream, ServerParts } from './parts.ts';
 import { openCharge, type RelayCharge } from './relay-charge.ts';
@@ -18,8 +19,9 @@ import { parseRelayRequest } from './wire.ts';
 
 /** Endpoints that only relays serve. */
 export function relayRoutes(app: FastifyInstance, parts: ServerParts, inFlight: InFlight): void {
+  const schemas = { '/embeddings': routeSchemas.embeddings, '/completions': routeSchemas.completions };
   for (const path of ['/embeddings', '/completions'] as const) {
-    app.post(`/v1${path}`, async (request, reply) => {
+    app.post(`/v1${path}`, { schema: schemas[path] }, async (request, reply) => {
       const name = modelOf(request.body);
       const target = resolveModel(name, parts);
       if (target.kind === 'relay') return answerByRelay(request, reply, parts, inFlight, target, path);

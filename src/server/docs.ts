@@ -1,0 +1,95 @@
+import swagger from '@fastify/swagger';
+import swaggerUi from '@fastify/swagger-ui';
+import type { FastifyInstance, FastifySchema } from 'fastify';
+import { jsonSchemaTransform } from 'fastify-type-provider-zod';
+import { z } from 'zod';
+import { chatRequest, relayRequest } from './wire.ts';
+
+/**
+ * The documentation page and its OpenAPI document, from the schemas that requests are read by. Schemas on routes are
+ * for the document alone: handlers read their requests themselves, since what to check depends on the model.
+ */
+export function describeApi(app: FastifyInstance): void {
+  app.setValidatorCompiler(() => () => true);
+  app.setSerializerCompiler(() => (data) => JSON.stringify(data));
+  app.register(swagger, {
+    openapi: {
+      openapi: '3.1.0',
+      info: {
+        title: 'Orchestra',
+        version: '1',
+        description:
+          'OpenAI-compatible. Everything of ours is an addition: `preferences` in requests, `x_orchestra` and `usage.cost` in answers.',
+      },
+      components: { securitySchemes: { key: { type: 'http', scheme: 'bearer' } } },
+      security: [{ key: [] }],
+    },
+    transform: jsonSchemaTransform,
+  });
+  app.register(swaggerUi, { routePrefix: '/docs' });
+}
+
+const errorBody = z.object({
+  error: z.looseObject({
+    message: z.string(),
+    type: z.string(),
+    param: z.string().nullable(),
+    code: z.string().nullable(),
+  }),
+});
+const anyObject = z.looseObject({});
+
+const greeting = [{ role: 'user', content: 'What is 17 * 23?' }];
+const chatExample = {
+  model: 'orchestra',
+  messages: greeting,
+  preferences: { optimize: 'cheap', max_cost_usd: 0.02, explain: 'summary' },
+};
+const answerExample = {
+  id: 'chatcmpl-5f0c2f9e8b7a4d3c2b1a0f9e',
+  object: 'chat.completion',
+  created: 1_790_000_000,
+  model: 'orchestra',
+  choices: [
+    {
+      index: 0,
+      message: { role: 'assistant', content: '391', refusal: null },
+      logprobs: null,
+      finish_reason: 'stop',
+    },
+  ],
+  usage: { prompt_tokens: 14, completion_tokens: 3, total_tokens: 17, cost: 0.0001 },
+  x_orchestra: { version: 1, run_id: 'run_5f0c2f9e8b7a', status: 'completed', model: 'vendor/small' },
+};
+
+const described = (tag: string, summary: string, more: FastifySchema = {}): FastifySchema => ({
+  tags: [tag],
+  summary,
+  ...more,
+  response: { '2xx': anyObject, '4xx': errorBody, '5xx': errorBody, ...(more.response as object | undefined) },
+});
+
+export const routeSchemas = {
+  chat: described('OpenAI', 'Chat completion: `orchestra` runs the loop, `UPSTREAM/MODEL` is relayed', {
+    body: chatRequest.meta({ examples: [chatExample] }),
+    response: { 200: anyObject.meta({ examples: [answerExample] }) },
+  }),
+  embeddings: described('OpenAI', 'Embeddings, relayed', {
+    body: relayRequest.meta({ examples: [{ model: 'openai/text-embedding-3-small', input: 'hello' }] }),
+  }),
+  completions: described('OpenAI', 'Legacy completions, relayed', {
+    body: relayRequest.meta({ examples: [{ model: 'vllm/qwen3-32b', prompt: 'Once upon' }] }),
+  }),
+  models: described('OpenAI', 'What is served'),
+  model: described('OpenAI', 'One model'),
+  slots: described('Orchestra', 'What the loop can choose, with prices, classes and health'),
+  run: described('Orchestra', 'The whole record of one run or relay of this key'),
+  cancel: described('Orchestra', 'Stops a run or relay'),
+  decide: described('Orchestra', 'A dry run: what the first turn would choose. Calls no tool', {
+    body: chatRequest.meta({ examples: [chatExample] }),
+  }),
+  front: described('Service', 'What this is'),
+  health: described('Service', 'Whether the process answers'),
+  ready: described('Service', 'Whether everything that was configured works'),
+  hidden: { hide: true },
+} satisfies Record<string, FastifySchema>;
