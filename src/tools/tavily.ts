@@ -29,6 +29,8 @@ export interface TavilyOptions {
 const basicSearch: Usage = usageOf({ calls: 1 });
 const documentCodePoints = 4_000;
 const titleCodePoints = 200;
+/** Of an error we read past this much to keep the connection; its text is never looked at. */
+const errorBodyBytes = 16_384;
 
 /** Web search at Tavily. Pages are public, so what is found has the class `any`; the query is what needs protection. */
 export function createTavilySource(options: TavilyOptions): SearchSource {
@@ -66,7 +68,7 @@ async function ask(options: TavilyOptions, { query, limit }: SearchRequest, sign
     ...(dispatcher ? { dispatcher } : {}),
   });
   if (response.statusCode !== 200) {
-    response.body.destroy();
+    await response.body.dump({ limit: errorBodyBytes, signal });
     throw failureOf(response.statusCode);
   }
   const parsed = answerSchema.safeParse(parseJson(await readCapped(response.body, maxResponseBytes)));

@@ -30,13 +30,21 @@ function readTag(html: string, open: number): readonly [mark: string, end: numbe
   if (tag === undefined)
     return /^<[!?]/.test(html.slice(open, open + 2)) ? ['', after(html, '>', open)] : ['<', open + 1];
   const element = name.toLowerCase();
-  const end = after(html, '>', open);
+  const end = tagEnd(html, open);
   if (slash === '' && silent.has(element)) return ['\n', afterElement(html, element, end)];
   if (inline.has(element)) return ['', end];
   const level = /^h([1-6])$/.exec(element)?.[1];
   const opensTitle = slash === '' && (level !== undefined || element === 'title');
   return [opensTitle ? `\n\n${'#'.repeat(Number(level ?? 1))} ` : '\n', end];
 }
+
+/** Past the `>` that is not inside an attribute; looks ahead only so far that broken markup stays linear. */
+function tagEnd(html: string, open: number): number {
+  const whole = /^(?:[^>"']|"[^"]*"|'[^']*')*>/.exec(html.slice(open, open + longestTag));
+  return whole ? open + whole[0].length : after(html, '>', open);
+}
+
+const longestTag = 2_000;
 
 function after(html: string, closing: string, from: number): number {
   const found = html.indexOf(closing, from);
