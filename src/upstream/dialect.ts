@@ -6,6 +6,8 @@ export interface OpenAiDialect {
   readonly maxTokensField: 'max_tokens' | 'max_completion_tokens';
   /** Whether it knows the role `developer`; otherwise that becomes `system`. */
   readonly developerRole: boolean;
+  /** Whether call ids must be nine letters and digits. */
+  readonly shortCallIds: boolean;
   /** Request fields beyond the common ones. */
   readonly extraFields: readonly string[];
 }
@@ -14,6 +16,7 @@ export interface OpenAiDialect {
 export const openAiDialect: OpenAiDialect = {
   maxTokensField: 'max_completion_tokens',
   developerRole: true,
+  shortCallIds: false,
   extraFields: ['verbosity', 'prompt_cache_key', 'prompt_cache_retention', 'prediction'],
 };
 
@@ -21,12 +24,14 @@ export const openAiDialect: OpenAiDialect = {
 const compatibleDialect: OpenAiDialect = {
   maxTokensField: 'max_tokens',
   developerRole: false,
+  shortCallIds: false,
   extraFields: ['top_k', 'min_p', 'repetition_penalty', 'chat_template_kwargs'],
 };
 
 export function dialectFor(baseUrl: string): OpenAiDialect {
   const host = new URL(baseUrl).hostname;
-  return /(^|\.)openai\.(com|azure\.com)$/.test(host) ? openAiDialect : compatibleDialect;
+  if (/(^|\.)openai\.(com|azure\.com)$/.test(host)) return openAiDialect;
+  return { ...compatibleDialect, shortCallIds: /(^|\.)mistral\.ai$/.test(host) };
 }
 
 /** What this server calls the author of a message. */

@@ -1,6 +1,7 @@
 import type { ChatMessage } from '../contract/chat.ts';
 import type { ChatRequest } from './chat.ts';
 import { type OpenAiDialect, roleFor } from './dialect.ts';
+import { repairToolTurns, withShortCallIds } from './tool-turns.ts';
 
 /** Fields that every server of this family knows. What changes the price or names the user is not among them. */
 const commonFields = [
@@ -34,7 +35,7 @@ export function openAiBody(request: ChatRequest, dialect: OpenAiDialect): OpenAi
   return {
     ...forwarded(request.options, dialect),
     model: request.model,
-    messages: request.messages.map((message) => wireMessage(message, dialect)),
+    messages: repairToolTurns(request.messages).map((message) => wireMessage(message, dialect)),
     [dialect.maxTokensField]: request.maxOutputTokens,
     stream: true,
     stream_options: { include_usage: true },
@@ -65,7 +66,7 @@ const replayedKeys = [
 ];
 
 function wireMessage(message: ChatMessage, dialect: OpenAiDialect): object {
-  const kept = Object.entries(message).filter(
+  const kept = Object.entries(dialect.shortCallIds ? withShortCallIds(message) : message).filter(
     ([key, value]) => !replayedKeys.includes(key) && (key === 'content' || !isEmpty(value)),
   );
   return { ...Object.fromEntries(kept), role: roleFor(message.role, dialect), content: contentOf(message) };

@@ -6,7 +6,7 @@ import { createDispatcher, requestHeaders } from './dispatcher.ts';
 import { failureOf, failureOfBody, failureOfStatus } from './failure.ts';
 import { createOpenAiAnswer } from './openai-answer.ts';
 import { openAiBody } from './openai-request.ts';
-import { type Patience, patiently, startPatience } from './patience.ts';
+import { closingPauseMs, type Patience, patiently, readText, startPatience } from './patience.ts';
 import { readData } from './sse.ts';
 import { wellFormedJson } from './well-formed.ts';
 
@@ -99,22 +99,10 @@ async function* readAnswer(response: Response, patience: Patience): AsyncGenerat
   yield end;
 }
 
-/** Once all is said, reading on only serves to reuse the connection. */
-const closingPauseMs = 250;
-
-async function* readFrames(response: Response, patience: Patience): AsyncGenerator<string, void> {
-  if (!response.body) throw failureOf('malformed');
-  const chunks = patiently(response.body as AsyncIterable<Uint8Array>, patience); // Node's web streams are iterable.
-  if (/json/i.test(response.headers.get('content-type') ?? '')) {
-    yield* wholeBody(chunks);
-    return;
-  }
-  yield* readData(chunks);
-}
-
-/** The whole answer of a server that ignores `stream: true`, as if it had been the only frame. */
-async function* wholeBody(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, void> {
-  const parts: Uint8Array[] = [];
-  for await (const part of chunks) parts.push(part);
-  yield Buffer.concat(parts).toString('utf8');
+async function* readFrames({ body, headers }: Response, patience: Patience): AsyncGenerator<string, void> {
+  if (!body) throw failureOf('malformed');
+  const chunks = body as AsyncIterable<Uint8Array>; // Node's web streams are iterable.
+  // A server that ignores `stream: true` gives its whole answer as if it had been the only frame.
+  if (/json/i.test(headers.get('content-type') ?? '')) yield await readText(chunks, patience);
+  else yield* readData(patiently(chunks, patience));
 }

@@ -66,6 +66,16 @@ export function startPatience(limits: PatienceLimits): Patience {
   };
 }
 
+/** The whole of a body as text. */
+export async function readText(chunks: AsyncIterable<Uint8Array>, patience: Patience): Promise<string> {
+  const parts: Uint8Array[] = [];
+  for await (const part of patiently(chunks, patience)) parts.push(part);
+  return Buffer.concat(parts).toString('utf8');
+}
+
+/** Once all is said, reading on only serves to reuse the connection: it is not worth a longer wait. */
+export const closingPauseMs = 250;
+
 /** Node fires longer timers at once. */
 const longestTimerMs = 2 ** 31 - 1;
 

@@ -2,7 +2,7 @@ import type { Dispatcher } from 'undici';
 import type { Usage } from '../cost/usage.ts';
 import type { UpstreamFailure } from './chat.ts';
 import { failureInAnswer, failureOf, failureOfBody, failureOfStatus, readWireError } from './failure.ts';
-import { type Patience, patiently } from './patience.ts';
+import { type Patience, readText } from './patience.ts';
 import { isObject, type JsonObject } from './relay-request.ts';
 import { usageFromWire } from './wire-usage.ts';
 
@@ -44,7 +44,9 @@ export async function readWhole(
   secrets: readonly string[],
 ): Promise<RelayAnswer | RelayRejection> {
   const headers = safeHeaders(response.headers);
-  const text = await readText(response, patience);
+  const text = await readText(response.body, patience).catch((thrown: unknown) => {
+    throw failureOfBody(thrown, undefined);
+  });
   if (response.statusCode !== 200) return readRejection(response, headers, text, secrets);
   requireType(response, /json/);
   const body = parseJson(text);
@@ -67,16 +69,6 @@ export function safeHeaders(headers: Response['headers']): SafeHeaders {
       typeof entry[1] === 'string' && /^(x-ratelimit-.*|retry-after(-ms)?|openai-processing-ms)$/.test(entry[0]),
   );
   return Object.fromEntries(safe);
-}
-
-async function readText({ body }: Response, patience: Patience): Promise<string> {
-  const parts: Buffer[] = [];
-  try {
-    for await (const part of patiently<Buffer>(body, patience)) parts.push(part);
-  } catch (thrown) {
-    throw failureOfBody(thrown, undefined);
-  }
-  return Buffer.concat(parts).toString('utf8');
 }
 
 function readRejection(response: Response, headers: SafeHeaders, text: string, secrets: readonly string[]) {

@@ -1,7 +1,7 @@
 import type { Usage } from '../cost/usage.ts';
 import { UpstreamFailure } from './chat.ts';
 import { failureOf, failureOfBody } from './failure.ts';
-import { type Patience, patiently } from './patience.ts';
+import { closingPauseMs, type Patience, patiently } from './patience.ts';
 import { type ChunkEvent, createRelayReading, type RelayReading } from './relay-reading.ts';
 import type { JsonObject } from './relay-request.ts';
 import { createFrameBuffer } from './sse.ts';
@@ -48,6 +48,3 @@ async function* passThrough(chunks: AsyncIterable<Uint8Array>, patience: Patienc
   }
   yield* reading.read(buffer.rest());
 }
-
-/** Once all is said, reading on only serves to reuse the connection. */
-const closingPauseMs = 250;

@@ -43,7 +43,8 @@ export function createToolCallDeltas(): ToolCallDeltas {
       index: calls.length,
       wireIndex: piece.index,
       wireId: piece.id || undefined,
-      name: known?.name,
+      // Another object under one index calls the same function again; another id brings its own name.
+      name: piece.id ? undefined : known?.name,
       arguments: '',
       announced: false,
     };

@@ -418,9 +418,9 @@ describe('silence', () => {
   test('on our own side does not count against the upstream', async () => {
     const { upstream } = await upstreamThat(replies.says('a', 'b'));
     let text = '';
-    for await (const event of upstream.complete(request(), limits({ betweenTokensTimeoutMs: 60 }))) {
+    for await (const event of upstream.complete(request(), limits({ betweenTokensTimeoutMs: 250 }))) {
       if (event.type === 'text') text += event.text;
-      await new Promise((resolve) => setTimeout(resolve, 90));
+      await new Promise((resolve) => setTimeout(resolve, 350));
     }
     expect(text).toBe('ab');
   });

@@ -295,7 +295,7 @@ describe('a failure', () => {
   ] satisfies [string, OpenAiReply][])(
     'in the middle of a stream is %s, after what came before',
     async (kind, reply) => {
-      const timeouts = { ...patient, betweenTokensTimeoutMs: 100 };
+      const timeouts = kind === 'timeout' ? { ...patient, betweenTokensTimeoutMs: 100 } : patient;
       const { relay } = await relayTo(reply, { timeouts });
       const { wire, failure } = await read((await open({ relay, request: streamed() })).events);
       expect(textOf(wire)).toMatch(/^a/);

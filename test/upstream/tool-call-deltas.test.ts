@@ -101,6 +101,14 @@ test('a second complete object under one index is a second call of the same name
   ]);
 });
 
+test('a call with an id of its own waits for its own name', () => {
+  const pieces = [piece(0, 'c1', 'f', oslo), piece(0, 'c2'), piece(0, 'c2', 'g', rome)];
+  expect(assemble(pieces).map(({ id, name }) => [id, name])).toEqual([
+    ['c1', 'f'],
+    ['c2', 'g'],
+  ]);
+});
+
 test('braces inside arguments do not split a call', () => {
   const pieces = ['{"text":"}', '{', '}"}'].map((args, at) =>
     piece(0, at === 0 ? 'c1' : undefined, at === 0 ? 'f' : undefined, args),
