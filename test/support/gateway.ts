@@ -1,94 +1,124 @@
-import { createHash, randomBytes } from 'node:crypto';
+import { mkdtempSync, rmSync } from 'node:fs';
 import type { AddressInfo } from 'node:net';
-import type { FastifyInstance } from 'fastify';
-import { createLedger } from '../../src/cost/ledger.ts';
-import type { MeterPrice } from '../../src/cost/price-book.ts';
-import { builtInProfiles } from '../../src/preferences/profiles.ts';
-import type { Slot } from '../../src/preferences/slot.ts';
-import { createApp } from '../../src/server/app.ts';
-import { defaultLimits, defaultTimings, type RelayedModel, type ServerParts } from '../../src/server/parts.ts';
-import { createChargeStore } from '../../src/store/charges.ts';
-import { openDatabase } from '../../src/store/database.ts';
-import { createRunStore } from '../../src/store/runs.ts';
-import { createRelay } from '../../src/upstream/relay.ts';
-import { scriptedOrchestrator } from './scripted-orchestrator.ts';
-import { aSlot } from './slots.ts';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import OpenAI from 'openai';
+import { buildGateway, type Gateway, type GatewayOptions } from '../../src/assembly/gateway.ts';
+import { parseConfig } from '../../src/assembly/load-config.ts';
+import { createScriptedPolicy, type ScriptedChoice } from '../../src/router/policies/scripted.ts';
+import { type OpenAiScript, type OpenAiServer, startOpenAiServer } from './loopback/openai-server.ts';
+import { startTavilyServer, type TavilyScript, type TavilyServer } from './loopback/tavily-server.ts';
 
-export interface Gateway {
-  readonly app: FastifyInstance;
-  readonly parts: ServerParts;
-  /** `http://127.0.0.1:PORT`. */
-  readonly origin: string;
-  readonly port: number;
-  close(): Promise<void>;
+export interface TestGatewayOptions extends Partial<Omit<GatewayOptions, 'config'>> {
+  readonly script?: readonly ScriptedChoice[];
+  readonly openAi?: OpenAiScript;
+  readonly tavily?: TavilyScript;
+  /** Adds the Python sandbox and `reasoner-1`; its self-test takes a second. */
+  readonly sandbox?: boolean;
+  /** Laid over the configuration below, section by section. */
+  readonly config?: Readonly<Record<string, unknown>>;
 }
 
-export const keyNamed = (name: string, secret: string, ceiling = {}) => ({
-  name,
-  sha256: createHash('sha256').update(secret).digest('hex'),
-  ceiling,
+export interface TestGateway extends Gateway {
+  readonly url: string;
+  readonly client: OpenAI;
+  readonly openAi: OpenAiServer;
+  readonly tavily: TavilyServer;
+}
+
+/** Short enough that a test of silence is quick, long enough for a busy machine. */
+const impatience = {
+  firstTokenTimeoutMs: 400,
+  betweenTokensTimeoutMs: 400,
+  answerTimeoutMs: 2_000,
+  retryAttempts: 2,
+  retryBaseDelayMs: 1,
+};
+
+/**
+ * A whole gateway on loopback: two answer slots, a web search and on demand a reasoner behind loopback servers, decided by a
+ * script. One token in costs 1 USD a million at the dear slot, a tenth at the cheap one.
+ */
+export async function startTestGateway(options: TestGatewayOptions = {}): Promise<TestGateway> {
+  const openAi = await startOpenAiServer(options.openAi);
+  const tavily = await startTavilyServer(options.tavily);
+  const home = mkdtempSync(join(tmpdir(), 'orchestra-test-'));
+  const config = parseConfig({ ...configFor(openAi.url, tavily.url, options.sandbox ?? false), ...options.config }, {});
+  const gateway = await buildGateway({
+    environment: {},
+    home,
+    modelsFolder: home,
+    patience: impatience,
+    policy: createScriptedPolicy(options.script ?? [{ role: 'answer', slot: 'answer-1' }]),
+    logger: false,
+    ...options,
+    config,
+  });
+  await gateway.app.listen({ host: '127.0.0.1', port: 0 });
+  const { port } = gateway.app.server.address() as AddressInfo; // A TCP listener always has one.
+  const url = `http://127.0.0.1:${port}`;
+  return {
+    ...gateway,
+    url,
+    client: new OpenAI({ baseURL: `${url}/v1`, apiKey: 'none', maxRetries: 0 }),
+    openAi,
+    tavily,
+    close: async () => {
+      await gateway.close();
+      await Promise.all([openAi.close(), tavily.close()]);
+      rmSync(home, { recursive: true, force: true });
+    },
+  };
+}
+
+const configFor = (openAiUrl: string, tavilyUrl: string, sandbox: boolean) => ({
+  store: 'memory',
+  upstreams: {
+    loopback: { kind: 'openai', base_url: openAiUrl, api_key: 'sk-loopback', privacy: 'self_hosted' },
+  },
+  tools: {
+    web: {
+      kind: 'tavily',
+      api_key: 'tvly-loopback',
+      base_url: tavilyUrl,
+      privacy: 'self_hosted',
+      price: { per_call: 0.008 },
+    },
+    ...(sandbox ? { python: { kind: 'sandbox', price: { per_second: '0.0000083' } } } : {}),
+  },
+  slots: {
+    'search-1': { role: 'search', tools: ['web'], quality: 'the web', latency_ms: 100 },
+    ...(sandbox ? { 'reasoner-1': reasoner } : {}),
+    'answer-1': {
+      role: 'answer',
+      upstream: 'loopback',
+      model: 'dear',
+      quality: 'strongest general model',
+      price: { input: 1, output: 4 },
+      latency_ms: 200,
+      max_output: 2000,
+      tools: true,
+      input: ['text', 'image'],
+    },
+    'answer-2': {
+      role: 'answer',
+      upstream: 'loopback',
+      model: 'cheap',
+      quality: 'small general model',
+      price: { input: 0.1, output: 0.4 },
+      latency_ms: 50,
+      max_output: 2000,
+    },
+  },
+  relay: ['loopback/*'],
 });
 
-export const answerSlot: Slot = aSlot({ id: 'answer-1', model: 'loopback/large', regions: ['us'], clientTools: true });
-
-/** A model of the loopback upstream, served as `loopback/NAME`. */
-export function relayedModel(name: string, facts: Partial<Slot> = {}): RelayedModel {
-  const id = `loopback/${name}`;
-  return { slot: { ...answerSlot, id, model: id, ...facts }, meter: `relay:${id}`, upstreamModel: name };
-}
-
-export interface RelaySetup {
-  readonly url: string;
-  readonly apiKey?: string;
-  readonly models: readonly RelayedModel[];
-  readonly timeoutMs?: number;
-}
-
-/** A gateway on 127.0.0.1 with an in-memory database; everything can be replaced. */
-export async function startGateway(overrides: Partial<ServerParts> = {}, relay?: RelaySetup): Promise<Gateway> {
-  const database = openDatabase(':memory:');
-  const prices = new Map<string, MeterPrice>(
-    [{ slot: answerSlot, meter: answerSlot.id }, ...(relay?.models ?? [])].map(({ slot, meter }) => [
-      meter,
-      { rates: slot.rates, label: slot.model, kind: 'model' },
-    ]),
-  );
-  const parts: ServerParts = {
-    orchestrator: scriptedOrchestrator(),
-    runs: createRunStore(database),
-    ledger: createLedger(createChargeStore(database), prices, Date.now),
-    prices,
-    slots: [answerSlot],
-    slotHealth: () => 'available',
-    relays: new Map(relay ? [['loopback', relayedUpstream(relay)]] : []),
-    profiles: builtInProfiles,
-    keys: undefined,
-    anonymousCeiling: {},
-    defaultPreferences: {},
-    readiness: () => ({ ready: true, notes: [] }),
-    limits: defaultLimits,
-    timings: defaultTimings,
-    strict: false,
-    now: Date.now,
-    newId: () => randomBytes(16).toString('hex'),
-    logger: false,
-    ...overrides,
-  };
-  const app = createApp(parts);
-  await app.listen({ host: '127.0.0.1', port: 0 });
-  const { port } = app.server.address() as AddressInfo; // A TCP server that listens has an address object.
-  return { app, parts, port, origin: `http://127.0.0.1:${port}`, close: () => app.close() };
-}
-
-function relayedUpstream({ url, apiKey = 'sk-upstream', models, timeoutMs = 5_000 }: RelaySetup) {
-  const timeouts = {
-    firstTokenTimeoutMs: timeoutMs,
-    betweenTokensTimeoutMs: timeoutMs,
-    answerTimeoutMs: timeoutMs,
-  };
-  return {
-    relay: createRelay({ name: 'loopback', baseUrl: url, apiKey, timeouts }),
-    listed: models,
-    find: (name: string) => models.find(({ upstreamModel }) => upstreamModel === name),
-  };
-}
+const reasoner = {
+  role: 'enhance_reasoning',
+  upstream: 'loopback',
+  model: 'coder',
+  sandbox: 'python',
+  quality: 'writes and runs python',
+  price: { input: 0.5, output: 1 },
+  latency_ms: 100,
+};

@@ -1,0 +1,49 @@
+import { existsSync } from 'node:fs';
+import { availableParallelism } from 'node:os';
+import { type FoundModel, findModel } from '../inference/downloads/catalog.ts';
+import { DownloadFailure } from '../inference/downloads/failure.ts';
+import { EngineFailure, type EngineOptions, type InferenceEngine } from '../inference/engine.ts';
+import { startEngine, threadsFor } from '../inference/start-engine.ts';
+
+export interface EngineRequest {
+  /** An id of models/downloads.json or a path to a GGUF. */
+  readonly model: string;
+  readonly contextTokens: number;
+  readonly sequences: number;
+  readonly device: 'cpu' | 'cuda' | undefined;
+  readonly threads: number | undefined;
+}
+
+export type OpenedEngine =
+  | { readonly engine: InferenceEngine; readonly found: FoundModel; readonly note: string }
+  | { readonly engine: undefined; readonly note: string };
+
+/** Two compute threads on two busy cores are many times slower than one, so one core is always left free. */
+export async function openEngine(request: EngineRequest, modelsFolder: string): Promise<OpenedEngine> {
+  try {
+    const found = await findModel(request.model, modelsFolder);
+    if (!found.present)
+      return { engine: undefined, note: `${request.model} is not here: ${wayToGet(request.model, found)}` };
+    const device = request.device ?? (hasNvidiaGpu() ? 'cuda' : 'cpu');
+    const options: EngineOptions = {
+      modelPath: found.path,
+      device,
+      threads: request.threads ?? threadsFor(availableParallelism()),
+      contextTokens: request.contextTokens,
+      sequences: request.sequences,
+      prefillChunkTokens: device === 'cuda' ? 512 : 128,
+    };
+    const engine = await startEngine(options);
+    return { engine, found, note: `${request.model} runs on ${engine.info.device}` };
+  } catch (error) {
+    if (error instanceof EngineFailure || error instanceof DownloadFailure)
+      return { engine: undefined, note: error.message };
+    throw error;
+  }
+}
+
+const wayToGet = (model: string, { entry, path }: FoundModel): string =>
+  entry ? `run \`npm run orchestra -- models pull ${model}\`` : `there is no file ${path}`;
+
+/** The driver's device file: where it is, a CPU fallback would be an unpleasant surprise. */
+const hasNvidiaGpu = (): boolean => existsSync('/dev/nvidiactl');

@@ -1,0 +1,163 @@
+import { randomBytes } from 'node:crypto';
+import { join } from 'node:path';
+import type { FastifyInstance } from 'fastify';
+import { loadContract } from '../contract/load.ts';
+import type { PriceRow } from '../cost/catalog.ts';
+import { createLedger, type Ledger } from '../cost/ledger.ts';
+import type { PriceBook } from '../cost/price-book.ts';
+import { builtInProfiles } from '../preferences/profiles.ts';
+import type { Slot } from '../preferences/slot.ts';
+import { createOrchestrator } from '../router/orchestrate.ts';
+import type { Policy } from '../router/policy.ts';
+import type { Orchestrator } from '../router/run.ts';
+import { createApp } from '../server/app.ts';
+import { defaultTimings, type RelayedUpstream, type ServerParts, type SlotHealth } from '../server/parts.ts';
+import { createChargeStore } from '../store/charges.ts';
+import { openDatabase } from '../store/database.ts';
+import { createRunStore, type RunStore } from '../store/runs.ts';
+import type { Config } from './config.ts';
+import { gatewayKeys } from './keys.ts';
+import { ConfigError, type Environment } from './load-config.ts';
+import { openPolicy } from './policy.ts';
+import { createPriceBook, readPriceRows } from './prices.ts';
+import { relayedUpstream } from './relays.ts';
+import { slotsFrom } from './slots.ts';
+import { openTooling } from './tooling.ts';
+import { type ConnectedUpstream, defaultPatience, type Patience } from './upstreams.ts';
+
+export interface GatewayOptions {
+  readonly config: Config;
+  /** For keys that are named by a variable. */
+  readonly environment: Environment;
+  /** Folder of the database. */
+  readonly home: string;
+  readonly modelsFolder: string;
+  readonly patience?: Patience;
+  /** Instead of the configured policy: what benchmarks and tests script. */
+  readonly policy?: Policy;
+  readonly logger?: ServerParts['logger'];
+  readonly timings?: ServerParts['timings'];
+}
+
+/** A whole gateway, ready to listen. */
+export interface Gateway {
+  readonly app: FastifyInstance;
+  readonly orchestrator: Orchestrator;
+  readonly ledger: Ledger;
+  /** What can be chosen: configured and in working order. */
+  readonly slots: readonly Slot[];
+  readonly policy: Policy;
+  /** Sentences for the operator about what is there and what is missing. */
+  readonly notes: readonly string[];
+  close(): Promise<void>;
+}
+
+/**
+ * Builds every part from the configuration.
+ * @throws ConfigError when something that it names cannot be served as it says.
+ */
+export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
+  const { config, modelsFolder, patience = defaultPatience } = options;
+  const rows = readPriceRows();
+  const { slots: configured, problems } = slotsFrom(config, rows, Date.now());
+  if (problems.length > 0) throw new ConfigError(problems);
+  const keys = gatewayKeys(config, options.environment);
+  const contract = loadContract('slots-1');
+  const opened = options.policy
+    ? { policy: options.policy, fallback: undefined, engine: undefined, note: `policy: ${options.policy.name}` }
+    : await openPolicy(config, contract.tilt, modelsFolder);
+  const tooling = await openTooling({ config, slots: configured, contract, modelsFolder, patience });
+  const slots = configured.filter(({ id }) => tooling.tools.has(id));
+  const relays = relaysFrom(config, tooling.upstreams, rows);
+  const prices = createPriceBook(config, configured, (model) => {
+    const [name = '', ...rest] = model.split('/');
+    return relays.get(name)?.find(rest.join('/'))?.slot;
+  });
+  const storage = openStorage(options, prices);
+  const notes = [opened.note, ...tooling.notes, ...storage.notes];
+
+  const log: { app?: FastifyInstance } = {};
+  const orchestrator = createOrchestrator({
+    ...opened,
+    slots,
+    tools: tooling.tools,
+    ledger: storage.ledger,
+    runs: storage.runs,
+    prices,
+    scales: contract.tilt,
+    contractHash: contract.hash,
+    maxTurns: config.limits.max_turns,
+    runTimeoutMs: config.limits.run_timeout_ms,
+    now: Date.now,
+    onError: ({ code, cause }, runId) => {
+      if (code === 'internal') log.app?.log.error({ err: cause, runId }, 'a run failed');
+    },
+  });
+  const app = createApp({
+    orchestrator,
+    ...storage,
+    prices,
+    slots,
+    slotHealth: (id) => slotHealth(id, config, tooling.upstreams),
+    relays,
+    profiles: { ...builtInProfiles, ...config.profiles },
+    keys,
+    anonymousCeiling: config.ceiling,
+    defaultPreferences: config.defaults,
+    readiness: () => ({ ready: slots.some(({ role }) => role === 'answer') || relays.size > 0, notes }),
+    limits: { bodyBytes: config.limits.body_bytes, runs: config.limits.runs },
+    timings: options.timings ?? defaultTimings,
+    strict: config.server.strict,
+    now: Date.now,
+    newId: () => randomBytes(12).toString('hex'),
+    logger: options.logger ?? { level: 'error' },
+  });
+  log.app = app;
+  const close = async () => {
+    await app.close();
+    await Promise.all([tooling.close(), opened.engine?.close()]);
+    storage.close();
+  };
+  return { app, orchestrator, ledger: storage.ledger, slots, policy: opened.policy, notes, close };
+}
+
+function relaysFrom(
+  config: Config,
+  upstreams: ReadonlyMap<string, ConnectedUpstream>,
+  rows: readonly PriceRow[],
+): ReadonlyMap<string, RelayedUpstream> {
+  return new Map(
+    [...upstreams].flatMap(([name, { config: upstream, relay }]) => {
+      const relayed = relayedUpstream(name, upstream, relay, config, rows, Date.now);
+      return relayed ? [[name, relayed] as const] : [];
+    }),
+  );
+}
+
+interface Storage {
+  readonly ledger: Ledger;
+  readonly runs: RunStore;
+  readonly notes: readonly string[];
+  readonly close: () => void;
+}
+
+const dayMs = 86_400_000;
+
+function openStorage({ config, home }: GatewayOptions, prices: PriceBook): Storage {
+  const database = openDatabase(config.store === 'memory' ? ':memory:' : join(home, 'orchestra.db'));
+  const runs = createRunStore(database);
+  const ledger = createLedger(createChargeStore(database), prices, Date.now);
+  const abandoned = ledger.recover();
+  runs.prune(Date.now() - config.trace.days * dayMs);
+  const note = `${abandoned} calls that an earlier process left unfinished were booked at their upper bound`;
+  return { ledger, runs, notes: abandoned > 0 ? [note] : [], close: () => database.close() };
+}
+
+function slotHealth(id: string, config: Config, upstreams: ReadonlyMap<string, ConnectedUpstream>): SlotHealth {
+  const slot = config.slots[id];
+  if (slot === undefined) return 'unavailable';
+  if (slot.role === 'search' || slot.upstream === undefined) return 'available';
+  const state = upstreams.get(slot.upstream)?.breaker.state();
+  if (state === 'open') return 'unavailable';
+  return state === 'half_open' ? 'recovering' : 'available';
+}

@@ -1,0 +1,62 @@
+import { loadContract } from '../contract/load.ts';
+import type { InferenceEngine } from '../inference/engine.ts';
+import type { TiltScales } from '../preferences/tilt.ts';
+import { createEstimatePolicy } from '../router/policies/estimate.ts';
+import { createLlamaPolicy } from '../router/policies/llama.ts';
+import type { Policy } from '../router/policy.ts';
+import type { Config } from './config.ts';
+import { openEngine } from './engines.ts';
+import { ConfigError } from './load-config.ts';
+
+export interface OpenedPolicy {
+  readonly policy: Policy;
+  readonly fallback: Policy | undefined;
+  /** The policy's own; to be closed with the gateway. */
+  readonly engine: InferenceEngine | undefined;
+  readonly note: string;
+}
+
+/** What is assumed of a GGUF that models/downloads.json does not know. */
+const unknownPolicy = { contract: 'slots-1', thoughtTokens: 0, contextTokens: 8192 } as const;
+
+/**
+ * Opens the configured policy. `estimate` stands in for one that cannot be had, and the note says so.
+ * @throws ConfigError when it cannot be had and no fallback is allowed.
+ */
+export async function openPolicy(config: Config, scales: TiltScales, modelsFolder: string): Promise<OpenedPolicy> {
+  const estimate = createEstimatePolicy(scales);
+  const { backend, model, fallback, context, thought, device, threads } = config.policy;
+  if (backend === 'estimate' || model === undefined) {
+    const note = 'policy: estimate (cards, exact prices and cues of the problem; no trained weights are in use)';
+    return { policy: estimate, fallback: undefined, engine: undefined, note };
+  }
+  const contextTokens = context ?? unknownPolicy.contextTokens;
+  const opened = await openEngine({ model, contextTokens, sequences: 1, device, threads }, modelsFolder);
+  if (!opened.engine) {
+    if (fallback === 'none') throw new ConfigError([`policy.model: ${opened.note}, and policy.fallback is \`none\``]);
+    return {
+      policy: estimate,
+      fallback: undefined,
+      engine: undefined,
+      note: `policy: estimate, because ${opened.note}`,
+    };
+  }
+  const { engine, found } = opened;
+  const facts = found.entry?.policy ?? unknownPolicy;
+  if (facts.contract === 'beliefs-1') {
+    throw new ConfigError([`policy.model: ${model} speaks contract beliefs-1, which this version does not serve`]);
+  }
+  const policy = createLlamaPolicy({
+    name: model,
+    engine,
+    contract: loadContract(facts.contract),
+    thoughtTokens: thought ?? facts.thoughtTokens,
+  });
+  const trained = found.entry?.policy?.trained === false ? ', which was not trained to route: for demonstration' : '';
+  return {
+    policy,
+    fallback: fallback === 'estimate' ? estimate : undefined,
+    engine,
+    note: `policy: ${opened.note}${trained}`,
+  };
+}

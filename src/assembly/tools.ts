@@ -1,0 +1,72 @@
+import type { Contract } from '../contract/schema.ts';
+import type { InferenceEngine } from '../inference/engine.ts';
+import type { Slot } from '../preferences/slot.ts';
+import { createAnswerTool } from '../tools/answer.ts';
+import { createReasoningTool } from '../tools/enhance-reasoning.ts';
+import type { Expert } from '../tools/expert.ts';
+import { createLocalExpert } from '../tools/local-expert.ts';
+import { createRemoteExpert } from '../tools/remote-expert.ts';
+import type { CodeSandbox } from '../tools/sandbox/sandbox.ts';
+import { createSearchTool } from '../tools/search.ts';
+import type { SearchSource } from '../tools/search-source.ts';
+import type { Tool } from '../tools/tool.ts';
+import type { Config, SlotConfig } from './config.ts';
+import { toolMeter } from './prices.ts';
+import type { ConnectedUpstream, Patience } from './upstreams.ts';
+
+/** What slots are made of. */
+export interface ToolParts {
+  readonly config: Config;
+  readonly contract: Contract;
+  readonly upstreams: ReadonlyMap<string, ConnectedUpstream>;
+  /** By the name in `models`; a model that is not here is missing. */
+  readonly engines: ReadonlyMap<string, InferenceEngine>;
+  /** By the name in `tools`. */
+  readonly sources: ReadonlyMap<string, SearchSource>;
+  readonly sandbox: CodeSandbox | undefined;
+  readonly patience: Patience;
+}
+
+/** The tool behind a slot, or undefined when something that it needs is missing. */
+export function toolFor(slot: Slot, slots: readonly Slot[], parts: ToolParts): Tool | undefined {
+  const { contract, sandbox } = parts;
+  const config = parts.config.slots[slot.id];
+  if (config === undefined) return undefined;
+  if (config.role === 'search') return searchTool(slot, config, slots, parts);
+  const expert = expertFor(config, parts);
+  if (!expert) return undefined;
+  if (config.role === 'answer') return createAnswerTool({ slot, expert, contract });
+  return sandbox && createReasoningTool({ slot, expert, sandbox, sandboxMeter: toolMeter(config.sandbox), contract });
+}
+
+function expertFor(slot: SlotConfig, { upstreams, engines, patience }: ToolParts): Expert | undefined {
+  if (slot.role === 'search') return undefined;
+  if (slot.local !== undefined) {
+    const engine = engines.get(slot.local);
+    return engine && createLocalExpert(engine);
+  }
+  const upstream = upstreams.get(slot.upstream ?? '');
+  if (!upstream || slot.model === undefined) return undefined;
+  const { firstTokenTimeoutMs, betweenTokensTimeoutMs } = patience;
+  return createRemoteExpert({
+    upstream: upstream.chat,
+    model: slot.model,
+    firstTokenTimeoutMs,
+    betweenTokensTimeoutMs,
+  });
+}
+
+function searchTool(
+  slot: Slot,
+  config: Extract<SlotConfig, { role: 'search' }>,
+  slots: readonly Slot[],
+  parts: ToolParts,
+): Tool | undefined {
+  const sources = config.tools.flatMap((name) => parts.sources.get(name) ?? []);
+  if (sources.length === 0) return undefined;
+  const writerSlot = slots.find(({ id }) => id === config.writer);
+  const writerConfig = config.writer === undefined ? undefined : parts.config.slots[config.writer];
+  const expert = writerConfig && expertFor(writerConfig, parts);
+  const writer = writerSlot && expert ? { writer: { slot: writerSlot, expert } } : {};
+  return createSearchTool({ slot, sources, contract: parts.contract, ...writer });
+}

@@ -1,0 +1,52 @@
+import { performance } from 'node:perf_hooks';
+import { type Breaker, createBreaker, withBreaker } from '../upstream/breaker.ts';
+import type { ChatUpstream } from '../upstream/chat.ts';
+import { createDispatcher } from '../upstream/dispatcher.ts';
+import { createOpenAiUpstream } from '../upstream/openai.ts';
+import { createRelay, type Relay } from '../upstream/relay.ts';
+import { withRetries } from '../upstream/retry.ts';
+import type { Config, UpstreamConfig } from './config.ts';
+
+/** How patient the gateway is with others; tests are less so. */
+export interface Patience {
+  readonly firstTokenTimeoutMs: number;
+  readonly betweenTokensTimeoutMs: number;
+  readonly answerTimeoutMs: number;
+  readonly retryAttempts: number;
+  readonly retryBaseDelayMs: number;
+}
+
+export const defaultPatience: Patience = {
+  firstTokenTimeoutMs: 120_000,
+  betweenTokensTimeoutMs: 30_000,
+  answerTimeoutMs: 600_000,
+  retryAttempts: 3,
+  retryBaseDelayMs: 500,
+};
+
+/** One configured upstream: its experts and its relay share a connection pool and a breaker. */
+export interface ConnectedUpstream {
+  readonly config: UpstreamConfig;
+  readonly chat: ChatUpstream;
+  readonly relay: Relay;
+  readonly breaker: Breaker;
+  readonly close: () => Promise<void>;
+}
+
+export function connectUpstreams(config: Config, patience: Patience): ReadonlyMap<string, ConnectedUpstream> {
+  return new Map(Object.entries(config.upstreams).map(([name, upstream]) => [name, connect(name, upstream, patience)]));
+}
+
+function connect(name: string, config: UpstreamConfig, patience: Patience): ConnectedUpstream {
+  const dispatcher = createDispatcher();
+  const breaker = createBreaker({ failuresToOpen: 5, coolDownMs: 30_000, now: () => performance.now() });
+  const address = { name, baseUrl: config.base_url, apiKey: config.api_key, dispatcher };
+  const retries = { attempts: patience.retryAttempts, baseDelayMs: patience.retryBaseDelayMs, maxDelayMs: 8_000 };
+  return {
+    config,
+    breaker,
+    chat: withBreaker(withRetries(createOpenAiUpstream(address), retries), breaker),
+    relay: createRelay({ ...address, timeouts: patience, breaker }),
+    close: () => dispatcher.destroy(),
+  };
+}

@@ -1,0 +1,259 @@
+import { afterEach, describe, expect, test } from 'vitest';
+import { OrchestraError } from '../../src/errors.ts';
+import { builtInProfiles } from '../../src/preferences/profiles.ts';
+import { mergePreferences } from '../../src/preferences/request.ts';
+import type { RequestedPreferences } from '../../src/preferences/schema.ts';
+import type { RunEvent, RunRecord, RunSpec } from '../../src/router/run.ts';
+import { startTestGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
+import { replies } from '../support/loopback/openai-replies.ts';
+
+const open: TestGateway[] = [];
+afterEach(async () => {
+  for (const gateway of open.splice(0)) await gateway.close();
+});
+const start = async (options: TestGatewayOptions = {}): Promise<TestGateway> => {
+  const gateway = await startTestGateway(options);
+  open.push(gateway);
+  return gateway;
+};
+
+let runs = 0;
+const specFor = (preferences: RequestedPreferences = {}, part: Partial<RunSpec> = {}): RunSpec => ({
+  runId: `run_${++runs}`,
+  keyName: 'tester',
+  maxCostPerDay: undefined,
+  requestedModel: 'orchestra',
+  messages: [{ role: 'user', content: 'What is loopback?' }],
+  needs: { input: ['text'], clientTools: false, jsonSchema: false, contextTokens: 5 },
+  preferences: mergePreferences([{ source: 'body', preferences }], builtInProfiles, {}),
+  maxAnswerTokens: undefined,
+  answerOptions: {},
+  streaming: true,
+  seed: 1,
+  signal: new AbortController().signal,
+  ...part,
+});
+
+async function read(
+  gateway: TestGateway,
+  spec: RunSpec,
+): Promise<{ events: RunEvent[]; text: string; record: RunRecord }> {
+  const events: RunEvent[] = [];
+  const run = gateway.orchestrator.run(spec);
+  for (;;) {
+    const step = await run.next();
+    if (step.done) return { events, text: textOf(events), record: step.value };
+    events.push(step.value);
+  }
+}
+const textOf = (events: readonly RunEvent[]): string =>
+  events
+    .map((event) => (event.type === 'answer-delta' && event.delta.type === 'text' ? event.delta.text : ''))
+    .join('');
+
+async function refusal(action: Promise<unknown>): Promise<OrchestraError> {
+  try {
+    await action;
+  } catch (error) {
+    if (error instanceof OrchestraError) return error;
+    throw error;
+  }
+  throw new Error('nothing was refused');
+}
+
+describe('a run', () => {
+  test('searches, calculates and answers, and books each call under its own meter', async () => {
+    const gateway = await start({
+      sandbox: true,
+      script: [{ role: 'search' }, { role: 'enhance_reasoning' }, { role: 'answer', slot: 'answer-2' }],
+      openAi: ({ body }) =>
+        body['model'] === 'coder' ? replies.says('```python\nprint(6 * 7)\n```') : replies.says('It is ', '42.'),
+    });
+    const { record, text } = await read(gateway, specFor());
+    expect(text).toBe('It is 42.');
+    expect(record.turns.map(({ role, slot, outcome }) => [role, slot, outcome])).toEqual([
+      ['search', 'search-1', 'documents: 1'],
+      ['enhance_reasoning', 'reasoner-1', 'code ran'],
+      ['answer', 'answer-2', 'answered'],
+    ]);
+    expect(record).toMatchObject({ status: 'completed', model: 'loopback/cheap', costKnown: true, error: undefined });
+    expect(record.lines.map(({ meter }) => meter).sort()).toEqual([
+      'answer-2',
+      'reasoner-1',
+      'tool:python',
+      'tool:web',
+    ]);
+    expect(record.cost).toBe(record.lines.reduce((sum, { cost }) => sum + (cost ?? 0), 0));
+    expect(JSON.stringify(gateway.openAi.requests.at(-1)?.body)).toContain('About What is loopback?');
+    expect(JSON.stringify(gateway.openAi.requests.at(-1)?.body)).toContain('print(6 * 7)');
+  });
+
+  test('withdraws the search once documents are there', async () => {
+    const gateway = await start({ script: [{ role: 'search' }, { role: 'search' }] });
+    const { record } = await read(gateway, specFor());
+    expect(record.turns[1]?.candidates.map(({ role }) => role)).not.toContain('search');
+    expect(record.turns[1]?.ruledOut).toContainEqual({ slot: 'search-1', reason: 'documents are there already' });
+  });
+
+  test('takes a failing slot as an observation and asks the next one in the same turn', async () => {
+    const gateway = await start({
+      openAi: ({ body }) => (body['model'] === 'dear' ? replies.serverError() : replies.says('From the cheap one.')),
+    });
+    const { record, text } = await read(gateway, specFor({ max_turns: 1 }));
+    expect(text).toBe('From the cheap one.');
+    expect(record.turns.map(({ turn, slot }) => [turn, slot])).toEqual([
+      [1, 'answer-1'],
+      [1, 'answer-2'],
+    ]);
+    expect(record.turns[0]?.outcome).toMatch(/^failed/);
+  });
+
+  test('gives up an unstreamed answer that broke off and tells only the whole one', async () => {
+    const gateway = await start({
+      openAi: ({ body }) =>
+        body['model'] === 'dear'
+          ? { kind: 'completion', text: ['half an ', 'answer'], cutAfterChunks: 2 }
+          : replies.says('A whole answer.'),
+    });
+    const { record, text } = await read(gateway, specFor({ tools: { allow: ['answer'] } }, { streaming: false }));
+    expect(text).toBe('A whole answer.');
+    expect(record.lines.map(({ meter }) => meter)).toEqual(['answer-1', 'answer-2']);
+  });
+
+  test('ends with an error when a streamed answer breaks off', async () => {
+    const gateway = await start({ openAi: () => ({ kind: 'completion', text: ['half', ' more'], cutAfterChunks: 2 }) });
+    const { record, text } = await read(gateway, specFor());
+    expect(text).toContain('half');
+    expect(record).toMatchObject({ status: 'failed', error: { code: 'upstream_failed' } });
+  });
+
+  test('says who failed and how when nobody could answer', async () => {
+    const gateway = await start({ openAi: () => replies.serverError() });
+    const { record } = await read(gateway, specFor());
+    expect(record.error).toMatchObject({ code: 'upstream_failed' });
+    expect(record.error?.message).toContain('answer-1');
+    expect(record.error?.message).toContain('answer-2');
+    expect(JSON.stringify(record.error)).not.toContain('127.0.0.1');
+  });
+
+  test('passes a rate limit on when every slot is rate limited', async () => {
+    const gateway = await start({ openAi: () => replies.rateLimited({ 'retry-after': '7' }) });
+    const { record } = await read(gateway, specFor());
+    expect(record.error).toMatchObject({ code: 'rate_limited', retryAfterMs: 7000 });
+  });
+});
+
+describe('limits of a run', () => {
+  test('max_turns forces the answer and the record says so', async () => {
+    const gateway = await start({ sandbox: true, script: [{ role: 'search' }, { role: 'enhance_reasoning' }] });
+    const { record } = await read(gateway, specFor({ max_turns: 2 }));
+    expect(record.turns.map(({ role }) => role)).toEqual(['search', 'answer']);
+    expect(record.status).toBe('limited');
+  });
+
+  test('on_limit error ends the run instead of forcing an answer', async () => {
+    const gateway = await start({ sandbox: true, script: [{ role: 'search' }] });
+    const { record } = await read(gateway, specFor({ max_turns: 2, on_limit: 'error' }));
+    expect(record.error).toMatchObject({ code: 'limits_unsatisfiable', param: 'preferences.max_turns' });
+    expect(gateway.openAi.requests).toHaveLength(0);
+  });
+
+  test('a budget leaves out what is not affordable beside the answer', async () => {
+    const gateway = await start({ script: [{ role: 'search' }] });
+    const { record } = await read(gateway, specFor({ max_cost_usd: 0.008 }));
+    expect(record.turns[0]?.ruledOut).toContainEqual({
+      slot: 'search-1',
+      reason: 'not affordable beside the answer that must follow',
+    });
+    expect(record.cost).toBeLessThanOrEqual(8_000_000);
+    expect(gateway.tavily.requests).toHaveLength(0);
+  });
+
+  test('a budget shortens the answer that it can pay for', async () => {
+    const gateway = await start({
+      openAi: ({ body }) => ({
+        kind: 'completion',
+        text: ['x'],
+        finishReason: 'length',
+        usage: { prompt_tokens: 10, completion_tokens: Number(body['max_tokens']) },
+      }),
+    });
+    const { record } = await read(gateway, specFor({ max_cost_usd: 0.003, tools: { allow: ['answer-1'] } }));
+    const asked = Number(gateway.openAi.requests[0]?.body['max_tokens']);
+    expect(asked).toBeGreaterThanOrEqual(256);
+    expect(asked).toBeLessThan(2000);
+    expect(record.cost).toBeLessThanOrEqual(3_000_000);
+    expect(record).toMatchObject({ status: 'limited', finishReason: 'length' });
+    expect(record.warnings.map(({ code }) => code)).toContain('answer_capped');
+  });
+
+  test('a budget below the cheapest answer is refused before anything is spent', async () => {
+    const gateway = await start();
+    const error = await refusal(read(gateway, specFor({ max_cost_usd: 0.00001 })));
+    expect(error).toMatchObject({ code: 'limits_unsatisfiable', param: 'preferences.max_cost_usd' });
+    expect(error.message).toMatch(/needs up to 0\.000\d+/);
+    expect(gateway.openAi.requests).toHaveLength(0);
+  });
+
+  test('a spent day is a spent budget', async () => {
+    const gateway = await start();
+    const spec = specFor({}, { maxCostPerDay: 10 as RunSpec['maxCostPerDay'] });
+    expect(await refusal(read(gateway, spec))).toMatchObject({ code: 'budget_exceeded' });
+  });
+
+  test('limits that leave nobody name what removed whom', async () => {
+    const gateway = await start();
+    const error = await refusal(read(gateway, specFor({ privacy: 'local' })));
+    expect(error).toMatchObject({ code: 'limits_unsatisfiable', param: 'preferences.privacy' });
+    expect(error.message).toContain('privacy removed');
+    expect(gateway.openAi.requests).toHaveLength(0);
+  });
+
+  test('the deadline ends a run that has said nothing', async () => {
+    const gateway = await start({ openAi: () => ({ kind: 'completion', text: ['late'], firstChunkDelayMs: 5_000 }) });
+    const { record } = await read(gateway, specFor({ max_latency_ms: 150 }));
+    expect(record.error).toMatchObject({ code: 'deadline_exceeded' });
+    await gateway.openAi.aborted(1);
+  });
+
+  test('the deadline lets stand what was streamed', async () => {
+    const gateway = await start({
+      openAi: () => ({ kind: 'completion', text: ['early', ' late'], hangAfterChunks: 2 }),
+    });
+    const { record, text } = await read(gateway, specFor({ max_latency_ms: 250 }));
+    expect(text).toBe('early');
+    expect(record).toMatchObject({ status: 'limited', finishReason: 'length', error: undefined });
+    expect(record.lines[0]).toMatchObject({ meter: 'answer-1', estimated: true });
+  });
+});
+
+describe('a client that leaves', () => {
+  test('stops the upstream at once and leaves no hold behind', async () => {
+    const gateway = await start({
+      openAi: () => ({ kind: 'completion', text: Array(50).fill('word '), chunkDelayMs: 20 }),
+    });
+    const leaving = new AbortController();
+    const run = gateway.orchestrator.run(specFor({}, { signal: leaving.signal }));
+    for (let step = await run.next(); !step.done; step = await run.next()) {
+      if (step.value.type === 'answer-delta') leaving.abort();
+    }
+    await gateway.openAi.aborted(1);
+    const day = gateway.ledger.openBudget({
+      runId: 'x',
+      keyName: 'tester',
+      maxCost: undefined,
+      maxCostPerDay: 1e12 as RunSpec['maxCostPerDay'],
+    });
+    expect(day.remaining()).toBeGreaterThan(0);
+    expect(gateway.ledger.recover()).toBe(0);
+  });
+
+  test('by no longer reading is the same', async () => {
+    const gateway = await start({
+      openAi: () => ({ kind: 'completion', text: Array(50).fill('word '), chunkDelayMs: 20 }),
+    });
+    for await (const event of gateway.orchestrator.run(specFor())) if (event.type === 'answer-delta') break;
+    await gateway.openAi.aborted(1);
+    expect(gateway.ledger.recover()).toBe(0);
+  });
+});
