@@ -11,7 +11,7 @@ import { collectMethods } from './methods.ts';
 import { modelRoutes } from './models.ts';
 import { orchestraRoutes } from './orchestra.ts';
 import type { ServerParts } from './parts.ts';
-import { answerProblems, sendProblem } from './problem.ts';
+import { answerBrokenHttp, answerProblems, sendProblem } from './problem.ts';
 import { relayRoutes } from './relay.ts';
 import { canonicalUrl } from './urls.ts';
 
@@ -33,6 +33,7 @@ export function createApp(parts: ServerParts): FastifyInstance {
     genReqId: () => `req_${parts.newId()}`,
     rewriteUrl: ({ url }) => canonicalUrl(url ?? '/'),
     routerOptions: { maxParamLength: longestParam },
+    clientErrorHandler: answerBrokenHttp,
     // Raised before any hook runs.
     frameworkErrors: (error, request, reply) => {
       reply.header('x-request-id', request.id);

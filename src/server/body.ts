@@ -19,8 +19,12 @@ declare module 'fastify' {
 export function acceptJsonBodies(app: FastifyInstance, bodyBytes: number): void {
   app.decorateRequest('bodyBytes', 0);
   app.removeAllContentTypeParsers();
+  // A header that does not even parse would be refused before any parser is asked.
+  app.addHook('onRequest', async ({ raw }) => {
+    raw.headers['content-type'] = 'application/json';
+  });
   app.addContentTypeParser(
-    '*',
+    'application/json',
     { parseAs: 'buffer', bodyLimit: bodyBytes },
     async (request: FastifyRequest, raw: Buffer) => {
       const bytes = await decode(raw, request.headers['content-encoding'], bodyBytes);

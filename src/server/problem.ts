@@ -1,4 +1,5 @@
-import type { FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import type { Socket } from 'node:net';
+import type { ConnectionError, FastifyError, FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { errorTable, OrchestraError, toOrchestraError } from '../errors.ts';
 
 /** OpenAI's envelope: all four keys, always. `details` is ours and holds only what is safe to show. */
@@ -68,3 +69,21 @@ function isFrameworkError(thrown: unknown): thrown is { statusCode: number; mess
   const { statusCode } = thrown as FastifyError; // Only read, and checked below.
   return typeof statusCode === 'number' && statusCode >= 400 && statusCode < 500;
 }
+
+/** What is no HTTP never becomes a request; it still gets the envelope. */
+export function answerBrokenHttp(error: ConnectionError, socket: Socket): void {
+  if (error.code === 'ECONNRESET' || !socket.writable) {
+    socket.destroy();
+    return;
+  }
+  const status = brokenHttpStatuses[error.code ?? ''] ?? '400 Bad Request';
+  const problem = new OrchestraError('invalid_request', 'The request is not valid HTTP.');
+  const body = JSON.stringify(errorEnvelope(problem));
+  const head = `HTTP/1.1 ${status}\r\ncontent-type: application/json\r\ncontent-length: ${body.length}\r\nconnection: close\r\n`;
+  socket.end(`${head}\r\n${body}`);
+}
+
+const brokenHttpStatuses: Readonly<Record<string, string>> = {
+  HPE_HEADER_OVERFLOW: '431 Request Header Fields Too Large',
+  ERR_HTTP_REQUEST_TIMEOUT: '408 Request Timeout',
+};

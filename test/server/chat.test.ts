@@ -1,14 +1,14 @@
 import OpenAI from 'openai';
 import { afterEach, expect, test } from 'vitest';
-import { type Gateway, startGateway } from '../support/gateway.ts';
+import { type BareServer, startServer } from '../support/bare-server.ts';
 
-let gateway: Gateway | undefined;
+let gateway: BareServer | undefined;
 afterEach(async () => gateway?.close());
 
-const client = ({ origin }: Gateway) => new OpenAI({ baseURL: `${origin}/v1`, apiKey: 'any', maxRetries: 0 });
+const client = ({ origin }: BareServer) => new OpenAI({ baseURL: `${origin}/v1`, apiKey: 'any', maxRetries: 0 });
 
 test('the openai client gets a whole answer with usage, cost and report', async () => {
-  gateway = await startGateway();
+  gateway = await startServer();
   const answer = await client(gateway).chat.completions.create({
     model: 'orchestra',
     messages: [{ role: 'user', content: 'hi' }],
@@ -18,7 +18,7 @@ test('the openai client gets a whole answer with usage, cost and report', async 
 });
 
 test('the openai client streams an answer', async () => {
-  gateway = await startGateway();
+  gateway = await startServer();
   const stream = client(gateway).chat.completions.stream({
     model: 'orchestra:cheap',
     messages: [{ role: 'user', content: 'hi' }],

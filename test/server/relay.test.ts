@@ -1,9 +1,9 @@
 import OpenAI from 'openai';
 import { afterEach, expect, test } from 'vitest';
-import { type Gateway, relayedModel, startGateway } from '../support/gateway.ts';
+import { type BareServer, relayedModel, startServer } from '../support/bare-server.ts';
 import { type OpenAiScript, type OpenAiServer, startOpenAiServer } from '../support/loopback/openai-server.ts';
 
-let gateway: Gateway | undefined;
+let gateway: BareServer | undefined;
 let upstream: OpenAiServer | undefined;
 afterEach(async () => {
   await gateway?.close();
@@ -12,7 +12,7 @@ afterEach(async () => {
 
 const start = async (script?: OpenAiScript) => {
   upstream = await startOpenAiServer(script);
-  gateway = await startGateway({}, { url: upstream.url, models: [relayedModel('m')] });
+  gateway = await startServer({}, { url: upstream.url, models: [relayedModel('m')] });
   return new OpenAI({ baseURL: `${gateway.origin}/v1`, apiKey: 'client-key', maxRetries: 0 });
 };
 
