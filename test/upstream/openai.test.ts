@@ -1,3 +1,4 @@
+import { getEventListeners } from 'node:events';
 import { afterEach, describe, expect, test } from 'vitest';
 import type { CallLimits, ChatEvent, ChatRequest } from '../../src/upstream/chat.ts';
 import { UpstreamFailure } from '../../src/upstream/chat.ts';
@@ -392,6 +393,14 @@ test('gives its connection back after a good answer', async () => {
   for (let round = 0; round < 8; round += 1) await collect(upstream.complete(request(), limits()));
   expect(server.requests).toHaveLength(8);
   expect(new Set(server.requests.map(({ port }) => port)).size).toBeLessThanOrEqual(2);
+});
+
+test('leaves nothing behind on the signal that all calls of a run share', async () => {
+  const { upstream } = await upstreamThat(({ attempt }) => (attempt === 1 ? replies.says('a') : replies.serverError()));
+  const { signal } = new AbortController();
+  await collect(upstream.complete(request(), limits({ signal })));
+  await failing(upstream.complete(request(), limits({ signal })));
+  expect(getEventListeners(signal, 'abort')).toHaveLength(0);
 });
 
 describe('silence', () => {
