@@ -4,16 +4,12 @@ import { join } from 'node:path';
 import { encodeGguf, type MetadataValue, type Tensor } from './container.ts';
 import { buildVocabulary, endOfTurn, type Vocabulary } from './vocabulary.ts';
 
-/** What follows a token: one token for certain, or several with logits. Readable texts of single tokens. */
+/** What follows a token: one token for certain, or several with logits. Readable texts of single tokens, or `<0xF0>`. */
 export type Script = Readonly<Record<string, string | Readonly<Record<string, number>>>>;
 
 export interface TinyModelOptions {
   /** Each becomes one token. */
   readonly words?: readonly string[];
-  /** Tokens that only the script can say, such as single bytes of an emoji written as one text. */
-  readonly phrases?: readonly string[];
-  /** Byte tokens after byte tokens, for texts that a script cannot name. */
-  readonly byteScript?: ReadonlyMap<number, number>;
   readonly script?: Script;
   /** Zero: an exact bigram machine. Random: what was said long ago matters, so that a wrong KV cache shows. */
   readonly layers?: 'zero' | 'random';
@@ -34,7 +30,7 @@ const chatTemplate =
 
 /** A qwen3 model of about a megabyte whose next token depends on the last one as the script says. */
 export function tinyModel(options: TinyModelOptions = {}): Buffer {
-  const vocabulary = buildVocabulary(options.words ?? [], options.phrases ?? []);
+  const vocabulary = buildVocabulary(options.words ?? []);
   const width = Math.ceil(vocabulary.tokens.length / 32) * 32;
   return encodeGguf(metadata(vocabulary, width, options), [
     oneHotEmbedding(vocabulary, width),
@@ -100,10 +96,7 @@ function scriptedOutput(vocabulary: Vocabulary, width: number, options: TinyMode
   const put = (after: number, next: number, logit: number) => {
     data[next * width + after] = logit / Math.sqrt(width);
   };
-  const scripted = new Set([
-    ...Object.keys(options.script ?? {}).map(vocabulary.id),
-    ...(options.byteScript ?? new Map()).keys(),
-  ]);
+  const scripted = new Set(Object.keys(options.script ?? {}).map(vocabulary.id));
   vocabulary.tokens.forEach((_, token) => {
     if (!scripted.has(token)) put(token, vocabulary.id(endOfTurn), certainLogit);
   });
@@ -111,7 +104,6 @@ function scriptedOutput(vocabulary: Vocabulary, width: number, options: TinyMode
     const logits = typeof next === 'string' ? { [next]: certainLogit } : next;
     for (const [text, logit] of Object.entries(logits)) put(vocabulary.id(after), vocabulary.id(text), logit);
   }
-  for (const [after, next] of options.byteScript ?? []) put(after, next, certainLogit);
   return { name: 'output.weight', dimensions: [width, vocabulary.tokens.length], data };
 }
 

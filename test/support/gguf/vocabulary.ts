@@ -8,7 +8,7 @@ export interface Vocabulary {
   readonly tokens: readonly string[];
   readonly types: readonly number[];
   readonly merges: readonly string[];
-  /** Id of the single token with this readable text; throws when there is none. */
+  /** Id of the single token with this readable text, or of a byte written as `<0xF0>`; throws when there is none. */
   id(text: string): number;
 }
 
@@ -18,8 +18,8 @@ export const userDefinedTokens = ['<think>', '</think>', '<tool_call>', '</tool_
 
 const tokenTypes = { normal: 1, control: 3, userDefined: 4 };
 
-/** A token for each word, built from left to right; `phrases` get tokens that no text can be split into. */
-export function buildVocabulary(words: readonly string[], phrases: readonly string[]): Vocabulary {
+/** One token for each word and each of its beginnings. */
+export function buildVocabulary(words: readonly string[]): Vocabulary {
   const bytes = Array.from({ length: 256 }, (_, byte) => byteLetter(byte));
   const merges: string[] = [];
   const merged: string[] = [];
@@ -33,8 +33,7 @@ export function buildVocabulary(words: readonly string[], phrases: readonly stri
       merged.push(whole);
     }
   }
-  const phraseTokens = phrases.map(readableToStored);
-  const normal = [...bytes, ...merged, ...phraseTokens];
+  const normal = [...bytes, ...merged];
   const tokens = [...normal, ...controlTokens, ...userDefinedTokens];
   const types = [
     ...normal.map(() => tokenTypes.normal),
@@ -42,6 +41,8 @@ export function buildVocabulary(words: readonly string[], phrases: readonly stri
     ...userDefinedTokens.map(() => tokenTypes.userDefined),
   ];
   const id = (text: string): number => {
+    const byte = /^<0x([0-9A-F]{2})>$/.exec(text)?.[1];
+    if (byte !== undefined) return Number.parseInt(byte, 16);
     const special = [...controlTokens, ...userDefinedTokens].includes(text);
     const index = tokens.indexOf(special ? text : readableToStored(text));
     if (index < 0) throw new Error(`the vocabulary has no single token for ${JSON.stringify(text)}`);

@@ -1,0 +1,201 @@
+import { type ChatMessage, textOf } from '../contract/chat.ts';
+import { cancellation } from './cancellation.ts';
+import {
+  EngineFailure,
+  type EngineInfo,
+  type EngineOptions,
+  type GenerateEvent,
+  type GenerateRequest,
+  type InferenceEngine,
+  type ScoreRequest,
+  type ScoreResult,
+} from './engine.ts';
+import type { HostEnd } from './host-process.ts';
+import { type HostSession, type HostSettings, openSession } from './host-session.ts';
+import type { FromHost, RequestBody, WireFailure } from './protocol.ts';
+
+type Reply = Extract<FromHost, { readonly id: number }>;
+
+/** Who waits for the replies of one request. */
+interface Listener {
+  reply(reply: Reply): void;
+  fail(error: Error): void;
+}
+
+const neverCancelled = new AbortController().signal;
+
+/** The engine as the gateway sees it: a host process that may die at any time and comes back by itself. */
+export class EngineClient implements InferenceEngine {
+  readonly #options: EngineOptions;
+  readonly #settings: HostSettings;
+  readonly #open = new Map<number, Listener>();
+  #info: EngineInfo | undefined;
+  #session: HostSession | undefined;
+  #opening: Promise<void> | undefined;
+  #openedAtMs = 0;
+  #restartsInARow = 0;
+  #restart: NodeJS.Timeout | undefined;
+  #lastId = 0;
+  /** Why there is no session now. */
+  #absence = new EngineFailure('unavailable', 'the inference host has not been started');
+  #closed: (() => void) | undefined;
+
+  constructor(options: EngineOptions, settings: HostSettings) {
+    this.#options = options;
+    this.#settings = settings;
+  }
+
+  /** Resolves when the model is loaded. A first start that fails is not tried again: the operator has to act. */
+  async start(): Promise<void> {
+    this.#opening = this.#openSession();
+    await this.#opening;
+  }
+
+  get info(): EngineInfo {
+    if (this.#info === undefined) throw this.#absence;
+    return this.#info;
+  }
+
+  async score({ signal, ...request }: ScoreRequest): Promise<ScoreResult> {
+    const reply = await this.#ask({ type: 'score', request }, signal);
+    if (reply.type !== 'scored') throw unexpected(reply);
+    return reply.result;
+  }
+
+  async *generate({ signal, messages, ...others }: GenerateRequest): AsyncGenerator<GenerateEvent> {
+    const request = { ...others, messages: messages.map(textOnly) };
+    let cancel = () => {};
+    yield* new ReadableStream<GenerateEvent>({
+      start: (controller) => {
+        cancel = this.#send({ type: 'generate', request }, signal, {
+          fail: (error) => controller.error(error),
+          reply: (reply) => {
+            if (reply.type !== 'generated') return controller.error(unexpected(reply));
+            controller.enqueue(reply.event);
+            if (isLast(reply)) controller.close();
+          },
+        });
+      },
+      cancel: () => cancel(),
+    });
+  }
+
+  async countTokens(text: string): Promise<number> {
+    const reply = await this.#ask({ type: 'count', text }, neverCancelled);
+    if (reply.type !== 'counted') throw unexpected(reply);
+    return reply.tokens;
+  }
+
+  async close(): Promise<void> {
+    clearTimeout(this.#restart);
+    const gone = new Promise<void>((resolve) => {
+      this.#closed = resolve;
+    });
+    await this.#opening?.catch(() => undefined);
+    if (this.#session === undefined) return this.#lose(closedFailure());
+    this.#session.kill('the engine was closed');
+    await gone;
+  }
+
+  #ask(body: RequestBody, signal: AbortSignal): Promise<Reply> {
+    return new Promise((resolve, reject) => {
+      this.#send(body, signal, { reply: resolve, fail: reject });
+    });
+  }
+
+  /** Returns how to give the request up. */
+  #send(body: RequestBody, signal: AbortSignal, listener: Listener): () => void {
+    const session = this.#session;
+    const id = ++this.#lastId;
+    const finish = () => {
+      this.#open.delete(id);
+      signal.removeEventListener('abort', abort);
+    };
+    const giveUp = () => {
+      if (!this.#open.has(id)) return;
+      finish();
+      session?.send({ type: 'cancel', id });
+    };
+    const abort = () => {
+      giveUp();
+      listener.fail(cancellation(signal));
+    };
+    const fail = (error: Error) => {
+      finish();
+      listener.fail(error);
+    };
+    if (signal.aborted || session === undefined) {
+      listener.fail(signal.aborted ? cancellation(signal) : this.#absence);
+      return giveUp;
+    }
+    this.#open.set(id, {
+      fail,
+      reply: (reply) => {
+        if (reply.type === 'failed') return fail(failureOf(reply.failure));
+        if (isLast(reply)) finish();
+        listener.reply(reply);
+      },
+    });
+    signal.addEventListener('abort', abort, { once: true });
+    try {
+      session.send({ ...body, id });
+    } catch (error) {
+      fail(new EngineFailure('context_full', 'the request is larger than any context', error));
+    }
+    return giveUp;
+  }
+
+  async #openSession(): Promise<void> {
+    const session = await openSession(this.#options, this.#settings, {
+      exit: (end) => this.#onExit(end),
+      // Replies to requests that were given up find nobody, and need nobody.
+      message: (message) => 'id' in message && this.#open.get(message.id)?.reply(message),
+    });
+    this.#session = session;
+    this.#info = session.info;
+    this.#openedAtMs = performance.now();
+  }
+
+  #onExit({ how, complaints }: HostEnd): void {
+    if (this.#closed) {
+      this.#lose(closedFailure());
+      this.#closed();
+      return;
+    }
+    const lived = performance.now() - this.#openedAtMs;
+    if (lived > this.#settings.longestRestartMs) this.#restartsInARow = 0;
+    this.#lose(new EngineFailure('crashed', `the inference host is being restarted: ${how}`, complaints));
+    this.#restartLater();
+  }
+
+  #lose(reason: EngineFailure): void {
+    this.#session = undefined;
+    this.#absence = reason;
+    for (const listener of [...this.#open.values()]) listener.fail(reason);
+  }
+
+  #restartLater(): void {
+    const { firstRestartMs, longestRestartMs } = this.#settings;
+    const delayMs = Math.min(firstRestartMs * 2 ** this.#restartsInARow++, longestRestartMs);
+    this.#restart = setTimeout(() => {
+      this.#opening = this.#openSession();
+      this.#opening.catch((error: EngineFailure) => {
+        this.#absence = error;
+        if (!this.#closed) this.#restartLater();
+      });
+    }, delayMs);
+  }
+}
+
+/** Images stay here: the host could only say that there are some. */
+const textOnly = (message: ChatMessage): ChatMessage => ({ role: message.role, content: textOf(message) });
+
+const isLast = (reply: Reply): boolean => reply.type !== 'generated' || reply.event.type === 'end';
+
+const failureOf = ({ kind, message }: WireFailure): Error =>
+  kind === 'cancelled' ? new DOMException(message, 'AbortError') : new EngineFailure(kind, message);
+
+const unexpected = (reply: Reply): EngineFailure =>
+  new EngineFailure('crashed', `the inference host answered with ${reply.type}, which was not asked for`);
+
+const closedFailure = (): EngineFailure => new EngineFailure('unavailable', 'the engine is closed');

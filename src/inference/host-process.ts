@@ -1,0 +1,94 @@
+import { type ChildProcess, spawn } from 'node:child_process';
+import { createRequire } from 'node:module';
+import { extname } from 'node:path';
+import type { Duplex, Readable } from 'node:stream';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import { encodeFrame, frameDecoder } from './frames.ts';
+import { type FromHost, hostDescriptor, hostFrame, type ToHost } from './protocol.ts';
+
+export interface HostEvents {
+  message(message: FromHost): void;
+  /** Once, whatever the cause; the host is gone by then. */
+  exit(end: HostEnd): void;
+}
+
+export interface HostEnd {
+  /** Safe to show. */
+  readonly how: string;
+  /** Its last words on stderr; for the log only. */
+  readonly complaints: string;
+}
+
+/** One life of the host process. */
+export interface HostProcess {
+  /** Throws FrameError when the message is too large; a host that is gone reports itself by `exit`. */
+  send(message: ToHost): void;
+  /** Ends it at once: native code that hangs listens to nothing else. */
+  kill(reason: string): void;
+}
+
+const keptStderrCharacters = 2_000;
+
+export function spawnHost(
+  nodeArguments: readonly string[],
+  environment: Readonly<Record<string, string>>,
+  events: HostEvents,
+): HostProcess {
+  const child = spawn(process.execPath, nodeArguments, {
+    env: { ...environment },
+    stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
+  });
+  // Descriptors above 2 that are pipes are duplex sockets.
+  const connection = child.stdio[hostDescriptor] as Duplex;
+  const complaints = tailOf(child.stdio[2]);
+  let killedFor: string | undefined;
+  const kill = (reason: string) => {
+    killedFor ??= reason;
+    child.kill('SIGKILL');
+  };
+  const decode = frameDecoder();
+  connection.on('data', (bytes: Buffer) => {
+    try {
+      for (const frame of decode(bytes)) for (const message of hostFrame.parse(frame)) events.message(message);
+    } catch {
+      kill('it sent a corrupt frame');
+    }
+  });
+  connection.on('error', () => kill('its connection broke'));
+  onceGone(child, (how) => events.exit({ how: killedFor ?? how, complaints: complaints() }));
+  return {
+    kill,
+    send(message) {
+      const frame = encodeFrame(message);
+      if (connection.writable) connection.write(frame);
+    },
+  };
+}
+
+/** From the sources the host needs the same loader as we do; once compiled, none. */
+export function hostArguments(): string[] {
+  const extension = extname(import.meta.url);
+  const host = fileURLToPath(new URL(`./host${extension}`, import.meta.url));
+  if (extension !== '.ts') return [host];
+  return ['--import', pathToFileURL(createRequire(import.meta.url).resolve('tsx')).href, host];
+}
+
+function onceGone(child: ChildProcess, report: (how: string) => void): void {
+  if (child.pid === undefined) {
+    child.once('error', () => report('its process could not be created'));
+    return;
+  }
+  child.on('error', () => undefined);
+  // Not 'exit': the last frames and complaints may still be in the pipes then.
+  child.once('close', (code, signal) =>
+    report(signal === null ? `it exited with code ${code}` : `it died of ${signal}`),
+  );
+}
+
+function tailOf(stream: Readable | null): () => string {
+  let tail = '';
+  stream?.setEncoding('utf8').on('data', (text: string) => {
+    tail = (tail + text).slice(-keptStderrCharacters);
+  });
+  return () => tail.trim();
+}

@@ -1,0 +1,60 @@
+import { z } from 'zod';
+import type { EngineFailureKind, EngineOptions, GenerateRequest, ScoreRequest } from './engine.ts';
+
+/** What gateway and host process say to each other. Requests are multiplexed by `id`. */
+
+/** The descriptor on which the host finds its connection; it ends with the parent, and so does the host. */
+export const hostDescriptor = 3;
+
+export type RequestBody =
+  | { readonly type: 'score'; readonly request: Omit<ScoreRequest, 'signal'> }
+  | { readonly type: 'generate'; readonly request: Omit<GenerateRequest, 'signal'> }
+  | { readonly type: 'count'; readonly text: string };
+
+export type ToHost =
+  | { readonly type: 'start'; readonly options: EngineOptions }
+  | (RequestBody & { readonly id: number })
+  | { readonly type: 'cancel'; readonly id: number }
+  | { readonly type: 'ping' };
+
+const failureKinds: readonly [EngineFailureKind, ...EngineFailureKind[]] = [
+  'unavailable',
+  'busy',
+  'context_full',
+  'invalid',
+  'crashed',
+];
+const failure = z.object({ kind: z.enum([...failureKinds, 'cancelled']), message: z.string() });
+export type WireFailure = z.infer<typeof failure>;
+
+const count = z.int().nonnegative();
+const id = count;
+const usage = z.object({ promptTokens: count, cachedTokens: count, outputTokens: count });
+
+const generateEvent = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('text'), text: z.string() }),
+  z.object({ type: z.literal('end'), finishReason: z.enum(['stop', 'length']), usage }),
+]);
+
+const scoreResult = z.object({ logProbabilities: z.array(z.number()), thought: z.string(), usage });
+
+const engineInfo = z.object({
+  architecture: z.string(),
+  device: z.string(),
+  contextTokens: count,
+  weightsHash: z.string(),
+});
+
+const fromHost = z.discriminatedUnion('type', [
+  z.object({ type: z.literal('ready'), info: engineInfo }),
+  z.object({ type: z.literal('start-failed'), failure }),
+  z.object({ type: z.literal('scored'), id, result: scoreResult }),
+  z.object({ type: z.literal('generated'), id, event: generateEvent }),
+  z.object({ type: z.literal('counted'), id, tokens: count }),
+  z.object({ type: z.literal('failed'), id, failure }),
+  z.object({ type: z.literal('pong'), decodingForMs: z.number() }),
+]);
+export type FromHost = z.infer<typeof fromHost>;
+
+/** One frame carries all that the host had to say in one turn of its event loop. */
+export const hostFrame = z.array(fromHost);
