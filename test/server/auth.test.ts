@@ -1,0 +1,72 @@
+import { afterEach, expect, test } from 'vitest';
+import { type BareServer, keyNamed, startServer } from '../support/bare-server.ts';
+import { ask, askChat, errorOf } from '../support/http.ts';
+import { scriptedOrchestrator } from '../support/scripted-orchestrator.ts';
+
+let server: BareServer | undefined;
+afterEach(async () => server?.close());
+
+const keys = [
+  keyNamed('team-a', 'secret-a', { max_cost_usd: 0.5, max_cost_usd_per_day: 1 }),
+  keyNamed('team-b', 'secret-b'),
+];
+
+test.each([
+  { authorization: 'Bearer secret-a' },
+  { authorization: 'bearer   secret-a  ' },
+  { 'x-api-key': 'secret-a' },
+  { 'api-key': ' secret-a' },
+  { authorization: 'Bearer secret-a', 'api-key': 'secret-a' },
+  { authorization: 'Bearer ', 'x-api-key': 'secret-a' },
+])('A01 a key is accepted as %o', async (headers) => {
+  const orchestrator = scriptedOrchestrator();
+  server = await startServer({ keys, orchestrator });
+  expect((await askChat(server, {}, headers)).status).toBe(200);
+  expect(orchestrator.specs[0]).toMatchObject({ keyName: 'team-a', maxCostPerDay: 1e9 });
+  expect(orchestrator.specs[0]?.preferences.limits.maxCost).toBe(5e8);
+});
+
+test.each<Record<string, string>>([
+  {},
+  { authorization: 'Bearer ' },
+  { authorization: 'Bearer x' },
+  { 'x-api-key': '' },
+])('A02 without configured keys, %o is accepted', async (headers) => {
+  server = await startServer();
+  expect((await askChat(server, {}, headers)).status).toBe(200);
+});
+
+test.each<Record<string, string>>([
+  {},
+  { authorization: 'Bearer wrong' },
+  { authorization: 'Basic c2VjcmV0LWE=' },
+  { 'x-api-key': 'secret-a-and-more' },
+])('A03 %o is 401 before the body is looked at', async (headers) => {
+  server = await startServer({ keys });
+  const reply = await ask(server, '/v1/chat/completions', { body: '{broken', headers });
+  expect([reply.status, reply.headers['www-authenticate']]).toEqual([401, 'Bearer']);
+  expect(errorOf(reply)).toMatchObject({ type: 'authentication_error', code: 'invalid_api_key', param: null });
+  expect(reply.text).not.toContain('wrong');
+});
+
+test('A03 every route of the API is guarded, the front is not', async () => {
+  server = await startServer({ keys });
+  const statuses = async (paths: string[]) =>
+    Promise.all(paths.map(async (path) => server && (await ask(server, path)).status));
+  expect(await statuses(['/v1/models', '/v1/models/orchestra', '/v1/orchestra/slots', '/v1/orchestra/runs/x'])).toEqual(
+    [401, 401, 401, 401],
+  );
+  expect(await statuses(['/', '/healthz', '/readyz', '/docs', '/docs/json'])).toEqual([200, 200, 200, 200, 200]);
+});
+
+test('A04 OpenAI and SDK headers are ignored', async () => {
+  server = await startServer({ keys });
+  const headers = {
+    authorization: 'Bearer secret-b',
+    'openai-organization': 'org',
+    'openai-project': 'p',
+    'openai-beta': 'assistants=v2',
+    'x-stainless-retry-count': '1',
+  };
+  expect((await askChat(server, {}, headers)).status).toBe(200);
+});
