@@ -29,8 +29,7 @@ export interface SearchSource {
   search(request: SearchRequest): Promise<Found>;
 }
 
-export const searchFailureKinds = ['unauthorized', 'exhausted', 'rate_limited', 'rejected', 'unavailable'] as const;
-export type SearchFailureKind = (typeof searchFailureKinds)[number];
+export type SearchFailureKind = 'unauthorized' | 'exhausted' | 'rate_limited' | 'rejected' | 'unavailable';
 
 /** How a search failed, without host, key or query: its message is safe to show. */
 export class SearchFailure extends Error {

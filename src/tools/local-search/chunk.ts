@@ -15,7 +15,7 @@ export interface ChunkSize {
   readonly overlapCodePoints: number;
 }
 
-export const defaultChunkSize: ChunkSize = { codePoints: 1_200, overlapCodePoints: 150 };
+const defaultChunkSize: ChunkSize = { codePoints: 1_200, overlapCodePoints: 150 };
 
 /** Splits Markdown or plain text at headings, then between lines; only a line too long for a chunk is split itself. */
 export function chunkText(text: string, size: ChunkSize = defaultChunkSize): Chunk[] {

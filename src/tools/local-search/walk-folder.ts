@@ -8,8 +8,7 @@ export interface TextFile {
   readonly text: string;
 }
 
-export const skipReasons = ['too_large', 'unreadable'] as const;
-export type SkipReason = (typeof skipReasons)[number];
+export type SkipReason = 'too_large' | 'unreadable';
 
 export type FolderEntry = TextFile | { readonly path: string; readonly skipped: SkipReason };
 

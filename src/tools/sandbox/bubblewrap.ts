@@ -1,11 +1,10 @@
-import { constants, stat } from 'node:fs/promises';
-import { dirname } from 'node:path';
 import { throwIfCancelled } from '../cancelled.ts';
 import { type ConfinedCommand, type ProcessEnd, runConfined } from './confined-process.ts';
 import { createLanes } from './lanes.ts';
 import { type Bind, inside, type PythonRuntime } from './python-runtime.ts';
 import type { CodeJob, CodeLimits, CodeResult, CodeSandbox, CodeStatus } from './sandbox.ts';
 import { type FilterArchitecture, seccompFilter } from './seccomp.ts';
+import { stageFor } from './stage.ts';
 
 export interface BubblewrapOptions {
   readonly runtime: PythonRuntime;
@@ -62,37 +61,28 @@ function resultOf({ killedFor, exitCode, stdout, stderr, durationMs }: ProcessEn
   return { status: killedFor ?? statusOf(exitCode, stderr), stdout, stderr, durationMs };
 }
 
+const lastSignal = 64;
+
 /** bubblewrap passes the exit code of the code on; death by a signal is 128 and its number. */
 function statusOf(exitCode: number, stderr: string): CodeStatus {
   if (exitCode === 0) return 'ok';
-  if (exitCode > 128 || exitCode < 0) return 'killed';
-  return /^(bwrap|prlimit|setpriv): /m.test(stderr) ? 'unavailable' : 'exception';
+  if (exitCode > 128 && exitCode <= 128 + lastSignal) return 'killed';
+  return /^(bwrap|prlimit|setpriv|unshare|mount|sh): /m.test(stderr) ? 'unavailable' : 'exception';
 }
 
-type Command = readonly [string, ...string[]];
-
-export async function bubblewrapCommand({ runtime, limits }: BubblewrapOptions): Promise<Command> {
-  const isRoot = process.getuid?.() === 0;
-  if (!isRoot) return [...limited(limits), ...bubblewrap(runtime, runtime.binds, limits)];
-  const dropRoot: Command = ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', '--'];
-  if (await everyoneCanRead(runtime.binds)) {
-    return [...dropRoot, ...limited(limits), ...bubblewrap(runtime, runtime.binds, limits)];
-  }
-  const staged = runtime.binds.map(({ target }, index) => ({ source: `/tmp/${index}`, target }));
-  return [...stage(runtime.binds), ...dropRoot, ...limited(limits), ...bubblewrap(runtime, staged, limits)];
+/** Each program replaces the one before it, so that bubblewrap is our own child and dies with us. */
+export async function bubblewrapCommand({ runtime, limits }: BubblewrapOptions): Promise<readonly string[]> {
+  if (process.getuid?.() !== 0) return [...limited(limits), ...bubblewrap(runtime, runtime.binds, limits)];
+  const [stage, binds] = await stageFor(runtime.binds);
+  return [
+    ...stage,
+    ...['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', '--'],
+    ...limited(limits),
+    ...bubblewrap(runtime, binds, limits),
+  ];
 }
 
-/**
- * An interpreter under a private folder (`/root/.pyenv`) is out of reach once root is dropped. So root first shows it
- * at a reachable place, in a mount namespace that only this run has.
- */
-const stage = (binds: readonly Bind[]): Command => [
-  ...(['bwrap', '--dev-bind', '/', '/', '--tmpfs', '/tmp', '--cap-add', 'ALL', '--die-with-parent'] as const),
-  ...binds.flatMap(({ source }, index) => ['--ro-bind', source, `/tmp/${index}`]),
-  '--',
-];
-
-const limited = (limits: CodeLimits): Command => [
+const limited = (limits: CodeLimits): readonly string[] => [
   'prlimit',
   `--as=${limits.memoryBytes}`,
   `--cpu=${limits.cpuSeconds}`,
@@ -103,7 +93,7 @@ const limited = (limits: CodeLimits): Command => [
 ];
 
 /** The root is an empty tmpfs, read-only in the end; there is no /proc, no /sys, no /etc and no program but Python. */
-const bubblewrap = (runtime: PythonRuntime, binds: readonly Bind[], limits: CodeLimits): Command => [
+const bubblewrap = (runtime: PythonRuntime, binds: readonly Bind[], limits: CodeLimits): readonly string[] => [
   'bwrap',
   ...['--unshare-all', '--unshare-user', '--disable-userns', '--uid', nobody, '--gid', nobody, '--cap-drop', 'ALL'],
   ...['--hostname', 'sandbox', '--new-session', '--die-with-parent', '--as-pid-1', '--clearenv'],
@@ -116,7 +106,7 @@ const bubblewrap = (runtime: PythonRuntime, binds: readonly Bind[], limits: Code
   ...['--', inside.python, '-I', '-B', '-X', 'utf8', '-c', bootstrap(limits.threads)],
 ];
 
-/** All that the code finds in its environment. One BLAS thread: more would each reserve address space until the memory limit bites. */
+/** All that the code finds in its environment. One BLAS thread: each more reserves address space that is limited. */
 export const environment = {
   HOME: '/tmp',
   LD_LIBRARY_PATH: inside.libraries,
@@ -124,22 +114,3 @@ export const environment = {
   OMP_NUM_THREADS: '1',
   MKL_NUM_THREADS: '1',
 };
-
-async function everyoneCanRead(binds: readonly Bind[]): Promise<boolean> {
-  const answers = await Promise.all(binds.map(({ source }) => othersReach(source)));
-  return answers.every(Boolean);
-}
-
-/** Whether someone without any rights of ours gets there: each folder on the way and the thing itself. */
-async function othersReach(path: string): Promise<boolean> {
-  const { mode } = await stat(path);
-  const open = (mode & constants.S_IROTH) !== 0;
-  if (!open) return false;
-  return path === '/' || othersPass(dirname(path));
-}
-
-async function othersPass(folder: string): Promise<boolean> {
-  const { mode } = await stat(folder);
-  if ((mode & constants.S_IXOTH) === 0) return false;
-  return folder === '/' || othersPass(dirname(folder));
-}

@@ -4,7 +4,7 @@ import { throwIfCancelled } from '../cancelled.ts';
 
 export interface ConfinedCommand {
   /** Program and arguments. */
-  readonly command: readonly [string, ...string[]];
+  readonly command: readonly string[];
   /** Readable by the child as descriptors 3, 4, … */
   readonly inputs: readonly Buffer[];
   readonly wallMs: number;
@@ -30,7 +30,7 @@ export interface ProcessEnd {
  */
 export async function runConfined(job: ConfinedCommand): Promise<ProcessEnd> {
   throwIfCancelled(job.signal);
-  const [program, ...args] = job.command;
+  const [program = '', ...args] = job.command;
   const startedMs = performance.now();
   const child = spawn(program, args, {
     cwd: '/',

@@ -1,3 +1,6 @@
+import { spawn } from 'node:child_process';
+import { once } from 'node:events';
+import { fileURLToPath } from 'node:url';
 import { beforeAll, expect, test } from 'vitest';
 import { openSandbox } from '../../../src/tools/sandbox/open-sandbox.ts';
 import type { CodeResult, CodeSandbox } from '../../../src/tools/sandbox/sandbox.ts';
@@ -180,4 +183,13 @@ test('a fired signal kills the code at once and is thrown', async () => {
   leaving.abort();
   await expect(run).rejects.toMatchObject({ name: 'AbortError' });
   expect(sightings(marker)).toEqual([]);
+});
+
+test('code dies with a gateway that is killed without warning', async () => {
+  const script = fileURLToPath(new URL('./gateway.ts', import.meta.url));
+  const gateway = spawn(process.execPath, ['--import', 'tsx', script], { stdio: ['ignore', 'pipe', 'inherit'] });
+  await once(gateway.stdout, 'data');
+  await expect.poll(() => sightings('(29, 29)').length, { timeout: 5_000 }).toBe(1);
+  gateway.kill('SIGKILL');
+  await expect.poll(() => sightings('(29, 29)').length, { timeout: 5_000 }).toBe(0);
 });
