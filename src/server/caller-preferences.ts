@@ -1,5 +1,6 @@
 import type { IncomingHttpHeaders } from 'node:http';
 import { z } from 'zod';
+import { OrchestraError } from '../errors.ts';
 import {
   type EffectivePreferences,
   mergePreferences,
@@ -97,7 +98,17 @@ function inMetadata(metadata: unknown, slots: readonly Slot[]): PreferenceLayer[
   const ours = Object.entries(metadata).filter(([key]) => key.startsWith(metadataPrefix));
   if (ours.length === 0) return [];
   const value = Object.fromEntries(ours.map(([key, text]) => [key.slice(metadataPrefix.length), jsonOrText(text)]));
-  return [{ source: 'metadata', preferences: requested(value, 'metadata.orchestra', slots) }];
+  try {
+    return [{ source: 'metadata', preferences: requested(value, 'metadata', slots) }];
+  } catch (error) {
+    throw error instanceof OrchestraError ? withPrefix(error) : error;
+  }
+}
+
+/** Names the key as the client wrote it. */
+function withPrefix({ message, param = '' }: OrchestraError): OrchestraError {
+  const written = param.replace('metadata.', `metadata.${metadataPrefix}`);
+  return new OrchestraError('invalid_request', message.replace(param, written), { param: written });
 }
 
 function jsonOrText(value: unknown): unknown {

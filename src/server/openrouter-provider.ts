@@ -3,12 +3,13 @@ import { decimalToInteger } from '../cost/money.ts';
 import { OrchestraError } from '../errors.ts';
 import type { PreferenceLayer } from '../preferences/request.ts';
 import type { RequestedPreferences } from '../preferences/schema.ts';
+import { matchesSelector } from '../preferences/selectors.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { RunWarning } from '../router/run.ts';
 
 /** The part of OpenRouter's `provider` object that has a meaning here. */
 const providerSchema = z.looseObject({
-  sort: z.unknown(),
+  sort: z.unknown().optional(),
   data_collection: z.enum(['allow', 'deny']).nullish(),
   zdr: z.boolean().nullish(),
   only: z.array(z.string()).nullish(),
@@ -25,7 +26,7 @@ const sortProfiles: ReadonlyMap<unknown, string> = new Map([
 
 /**
  * Reads OpenRouter's `provider` as preferences. Its limits bind like ours and a wrong type is refused; its other keys
- * are ignored with a warning. Its names follow OpenRouter's list, so a selector that matches nothing is no mistake.
+ * are ignored with a warning. Its names follow OpenRouter's list, so one that is not configured here is no mistake.
  */
 export function openRouterProvider(value: unknown, slots: readonly Slot[], warnings: RunWarning[]): PreferenceLayer[] {
   if (!isPresent(value)) return [];
@@ -59,10 +60,11 @@ function privacyOf({ zdr, data_collection }: Provider): RequestedPreferences['pr
 }
 
 function selectorsOf({ only, ignore, max_price }: Provider, slots: readonly Slot[]): RequestedPreferences['tools'] {
-  const upstream = (name: string) => `upstream:${name}`;
-  const deny = [...(ignore ?? []).map(upstream), ...dearerSlots(slots, max_price ?? {}).map(({ id }) => `slot:${id}`)];
+  const configured = (names: readonly string[]) =>
+    names.map((name) => `upstream:${name}`).filter((name) => slots.some((slot) => matchesSelector(slot, name)));
+  const deny = [...configured(ignore ?? []), ...dearerSlots(slots, max_price ?? {}).map(({ id }) => `slot:${id}`)];
   if (!only && deny.length === 0) return undefined;
-  return { ...(only && { allow: only.map(upstream) }), deny };
+  return { ...(only && { allow: configured(only) }), deny };
 }
 
 /** `max_price` is in US dollars per million tokens; a slot whose price is unknown cannot be known to keep to it. */

@@ -46,20 +46,25 @@ export function createStreamWriter(
   const { raw } = reply;
   let open = false;
   let roleSent = identity === undefined;
-  const keepAlive = setTimeout(() => {
-    openHeaders();
-    if (!raw.writableNeedDrain) void write(': keep-alive\n\n');
-    else keepAlive.refresh();
-  }, timings.keepAliveMs);
-  const opener = setTimeout(() => void begin(), timings.openAfterMs);
+  const opener = setTimeout(() => {
+    void begin();
+    // Without a chunk of our own the headers would wait for the upstream's first.
+    raw.flushHeaders();
+  }, timings.openAfterMs);
+  let keepAlive: NodeJS.Timeout | undefined;
+  const breakSilence = (): void => {
+    // A client that does not read is not waiting for a sign of life.
+    if (raw.writableNeedDrain) keepAlive?.refresh();
+    else void write(': keep-alive\n\n');
+  };
 
   function openHeaders(): void {
     if (open || raw.destroyed) return;
     open = true;
     clearTimeout(opener);
+    keepAlive = setTimeout(breakSilence, timings.keepAliveMs);
     reply.hijack();
     raw.writeHead(200, { ...plainHeaders(reply), ...streamHeaders });
-    raw.flushHeaders();
   }
   function begin(): Promise<void> {
     openHeaders();
@@ -68,7 +73,7 @@ export function createStreamWriter(
     return write(frame(choiceChunk(identity, { role: 'assistant', content: '' }, null)));
   }
   function write(bytes: Uint8Array | string): Promise<void> {
-    keepAlive.refresh();
+    keepAlive?.refresh();
     if (raw.destroyed || raw.writableEnded || raw.write(bytes)) return Promise.resolve();
     return drained(raw);
   }
