@@ -1,5 +1,4 @@
 import { createInterface } from 'node:readline/promises';
-import type { WriteStream } from 'node:tty';
 import { SingleBar } from 'cli-progress';
 import type { Command } from 'commander';
 import { listDownloads, readDownloads, unknownModel } from '../inference/downloads/catalog.ts';
@@ -16,7 +15,7 @@ export interface ModelCommandContext {
   /** Fires when the user wants to stop. */
   readonly signal: AbortSignal;
   /** Where a person sees a progress bar and answers questions; left out when nobody is there. */
-  readonly terminal?: { readonly input: NodeJS.ReadableStream; readonly output: WriteStream };
+  readonly terminal?: { readonly input: NodeJS.ReadableStream; readonly output: NodeJS.WritableStream };
   /** What can be fetched; models/downloads.json when left out. */
   readonly downloads?: readonly DownloadEntry[];
 }
@@ -28,20 +27,22 @@ export function registerModelCommands(program: Command, context: ModelCommandCon
     .command('list')
     .description('what can be fetched, and what is here')
     .action(() => list(context));
-  const pull = models
+  models
     .command('pull')
     .description('fetch a model, check it and put it into the models folder')
     .argument('<id>', 'an id that `models list` shows')
     .option('--accept-licence', 'you have read the licence and accept it', false)
-    .action(async (id: string, options: { acceptLicence: boolean }) => {
-      try {
-        await pullWithWords(id, options.acceptLicence, context);
-      } catch (thrown) {
-        if (context.signal.aborted) pull.error('Stopped. The same command goes on from here.', { exitCode: 130 });
-        if (thrown instanceof DownloadFailure) pull.error(thrown.message, { exitCode: 1 });
-        throw thrown;
-      }
-    });
+    .action((id: string, options: { acceptLicence: boolean }) =>
+      pullWithWords(id, options.acceptLicence, context).catch((thrown) => {
+        throw forTheCommandLine(thrown, context.signal);
+      }),
+    );
+}
+
+function forTheCommandLine(thrown: unknown, signal: AbortSignal): unknown {
+  if (signal.aborted) return new DownloadFailure('stopped', 'Stopped. Run the same command to finish.', thrown);
+  if (!(thrown instanceof DownloadFailure) || thrown.kind !== 'licence_not_accepted') return thrown;
+  return new DownloadFailure(thrown.kind, `${thrown.message} Without a terminal: --accept-licence.`, thrown);
 }
 
 async function list(context: ModelCommandContext): Promise<void> {
@@ -57,7 +58,8 @@ async function list(context: ModelCommandContext): Promise<void> {
   context.write(`Folder: ${context.modelsFolder()}`);
 }
 
-async function pullWithWords(id: string, accepted: boolean, context: ModelCommandContext): Promise<void> {
+/** Shows the licence and the progress, and says where the file ended up. */
+export async function pullWithWords(id: string, accepted: boolean, context: ModelCommandContext): Promise<void> {
   const entries = context.downloads ?? readDownloads();
   const entry = entries.find((candidate) => candidate.id === id);
   if (entry === undefined) throw unknownModel(id, entries);
@@ -103,7 +105,7 @@ interface ProgressDisplay {
   readonly end: () => void;
 }
 
-function progressBar(stream: WriteStream): ProgressDisplay {
+function progressBar(stream: NodeJS.WritableStream): ProgressDisplay {
   const bar = new SingleBar({ stream, format: '{bar} {percentage} % of {size}, {eta_formatted} left', fps: 5 });
   let started = false;
   return {

@@ -43,7 +43,7 @@ export async function findModel(
 ): Promise<FoundModel> {
   const entry = entries.find(({ id }) => id === idOrPath);
   if (entry !== undefined) return knownModel(entry, folder);
-  if (!idOrPath.endsWith('.gguf')) throw unknownModel(idOrPath, entries);
+  if (!idOrPath.endsWith('.gguf')) throw unknownModel(idOrPath, entries, ' Or name the path of a .gguf file.');
   const path = resolve(idOrPath);
   return { entry: undefined, path, present: (await sizeOf(path)) !== undefined };
 }
@@ -57,12 +57,9 @@ export function modelPath(entry: DownloadEntry, folder: string): string {
   return join(entry.source.kind === 'bundled' ? bundledFolder : folder, entry.file);
 }
 
-export function unknownModel(id: string, entries: readonly DownloadEntry[]): DownloadFailure {
+export function unknownModel(id: string, entries: readonly DownloadEntry[], hint = ''): DownloadFailure {
   const known = entries.map((entry) => entry.id).join(', ');
-  return new DownloadFailure(
-    'unknown_model',
-    `There is no model "${id}". Known: ${known}; or the path of a .gguf file.`,
-  );
+  return new DownloadFailure('unknown_model', `There is no model "${id}". Known: ${known}.${hint}`);
 }
 
 async function sizeOf(path: string): Promise<number | undefined> {

@@ -6,7 +6,8 @@ export type DownloadFailureKind =
   /** Could not be fetched now; the message says how to do it by hand. */
   | 'unavailable'
   /** What came is not what the catalog promises. */
-  | 'wrong_content';
+  | 'wrong_content'
+  | 'stopped';
 
 /** Meant for the operator's eyes: says what to do, and names no host or address that the environment chose. */
 export class DownloadFailure extends Error {

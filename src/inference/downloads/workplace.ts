@@ -35,10 +35,11 @@ export async function openWorkplace(finalPath: string): Promise<Workplace> {
   const bytesPath = join(folder, 'bytes');
   const originPath = join(folder, 'origin.json');
   const remove = () => rm(folder, { recursive: true, force: true, maxRetries: 3 });
+  const bytesHere = async () => (await stat(bytesPath).catch(() => undefined))?.size ?? 0;
   return {
     folder,
     bytesPath,
-    bytesHere: async () => (await stat(bytesPath).catch(() => undefined))?.size ?? 0,
+    bytesHere,
     readOrigin: async () => {
       const text = await readFile(originPath, 'utf8').catch(() => '');
       return originSchema.safeParse(parseOrNull(text)).data ?? {};
@@ -48,7 +49,7 @@ export async function openWorkplace(finalPath: string): Promise<Workplace> {
       await Promise.all([rm(bytesPath, { force: true }), rm(originPath, { force: true })]);
     },
     // Another pull may have left its own in the meantime: one is enough.
-    leaveForLater: () => rename(folder, resumable).catch(remove),
+    leaveForLater: async () => ((await bytesHere()) > 0 ? rename(folder, resumable).catch(remove) : remove()),
     remove,
   };
 }

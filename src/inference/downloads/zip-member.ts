@@ -44,12 +44,16 @@ export async function extractMember(
     if (found.deflated) await pipeline(compressed, createInflateRaw(), bounded, written, { signal });
     else await pipeline(compressed, bounded, written, { signal });
   } catch (thrown) {
-    throw thrown instanceof Error && 'code' in thrown && String(thrown.code).startsWith('Z_')
-      ? damaged('its data')
-      : thrown;
+    signal.throwIfAborted();
+    throw isDamage(thrown) ? damaged('its data') : thrown;
   } finally {
     await handle.close();
   }
+}
+
+/** zlib's own errors, and the abort that a pipeline makes of data going on after the end of the compressed stream. */
+function isDamage(thrown: unknown): boolean {
+  return thrown instanceof Error && 'code' in thrown && /^(Z_|ABORT_ERR)/.test(String(thrown.code));
 }
 
 async function findMember(handle: FileHandle, name: string): Promise<Member> {

@@ -1,0 +1,79 @@
+import { writeFileSync } from 'node:fs';
+import { join, resolve } from 'node:path';
+import { expect, test } from 'vitest';
+import { findModel, listDownloads, readDownloads } from '../../../src/inference/downloads/catalog.ts';
+import { downloadsSchema } from '../../../src/inference/downloads/entry.ts';
+import { hubEntry, temporaryFolder, weights } from './hub.ts';
+
+test('downloads.json is valid, pins every file and asks for consent where the licence does', () => {
+  const entries = readDownloads();
+  expect(entries.map(({ id }) => id)).toEqual(['smollm2-135m-instruct', 'orchestrator-8b', 'qwen3-8b']);
+  expect(entries.filter(({ licence }) => licence.researchOnly === true).map(({ id }) => id)).toEqual([
+    'orchestrator-8b',
+  ]);
+  expect(entries.filter(({ policy }) => policy?.trained === true).map(({ id }) => id)).toEqual(['orchestrator-8b']);
+});
+
+test('a list says which files are here', async () => {
+  const folder = temporaryFolder();
+  const other = { ...hubEntry, id: 'other', file: 'other.gguf' };
+  writeFileSync(join(folder, 'tiny.gguf'), weights);
+  const listed = await listDownloads(folder, [hubEntry, other]);
+  expect(listed.map(({ entry, present }) => [entry.id, present])).toEqual([
+    ['tiny', true],
+    ['other', false],
+  ]);
+});
+
+test('a file of another size does not count as here', async () => {
+  const folder = temporaryFolder();
+  writeFileSync(join(folder, 'tiny.gguf'), weights.subarray(1));
+  expect(await findModel('tiny', folder, [hubEntry])).toMatchObject({ present: false });
+});
+
+test('a path to a GGUF is found without an entry, relative to where the process runs', async () => {
+  const file = join(temporaryFolder(), 'mine.gguf');
+  writeFileSync(file, weights);
+  expect(await findModel(file, '/nowhere')).toEqual({ entry: undefined, path: file, present: true });
+  expect(await findModel('mine.gguf', '/nowhere')).toEqual({
+    entry: undefined,
+    path: resolve('mine.gguf'),
+    present: false,
+  });
+});
+
+test('bundled weights lie beside downloads.json, not in the models folder', async () => {
+  const bundled = { ...hubEntry, source: { kind: 'bundled' as const } };
+  const { path } = await findModel('tiny', '/nowhere', [bundled]);
+  expect(path).toBe(resolve('models/tiny.gguf'));
+});
+
+test('anything else is refused with the names that are known', async () => {
+  await expect(findModel('tinny', '/nowhere', [hubEntry])).rejects.toMatchObject({
+    kind: 'unknown_model',
+    message: expect.stringContaining('tiny'),
+  });
+});
+
+test.each([
+  ['a file name that leaves the folder', { file: '../tiny.gguf' }],
+  ['a file name with a folder', { file: 'a/tiny.gguf' }],
+  ['a branch instead of a commit', { source: { ...hubEntry.source, revision: 'main' } }],
+  [
+    'a package name that is an option',
+    { source: { kind: 'pip', package: '-r', version: '1', member: 'a', wheelBytes: 1 } },
+  ],
+  [
+    'a pip file without hash',
+    { sha256: null, source: { kind: 'pip', package: 'a', version: '1', member: 'a', wheelBytes: 1 } },
+  ],
+  ['a policy without its facts', { role: 'policy' }],
+  ['a field nobody knows', { colour: 'blue' }],
+])('an entry with %s is invalid', (_name, change) => {
+  expect(downloadsSchema.safeParse({ models: [hubEntry] }).success).toBe(true);
+  expect(downloadsSchema.safeParse({ models: [{ ...hubEntry, ...change }] }).success).toBe(false);
+});
+
+test('an id twice is invalid', () => {
+  expect(downloadsSchema.safeParse({ models: [hubEntry, hubEntry] }).success).toBe(false);
+});
