@@ -4,7 +4,7 @@ import { createLanes } from './lanes.ts';
 import { type Bind, inside, type PythonRuntime } from './python-runtime.ts';
 import type { CodeJob, CodeLimits, CodeResult, CodeSandbox, CodeStatus } from './sandbox.ts';
 import { type FilterArchitecture, seccompFilter } from './seccomp.ts';
-import { stageFor } from './stage.ts';
+import { scratch, stageFor } from './stage.ts';
 
 export interface BubblewrapOptions {
   readonly runtime: PythonRuntime;
@@ -66,19 +66,20 @@ const lastSignal = 64;
 /** bubblewrap passes the exit code of the code on; death by a signal is 128 and its number. */
 function statusOf(exitCode: number, stderr: string): CodeStatus {
   if (exitCode === 0) return 'ok';
-  if (exitCode > 128 && exitCode <= 128 + lastSignal) return 'killed';
+  if (exitCode < 0 || (exitCode > 128 && exitCode <= 128 + lastSignal)) return 'killed';
   return /^(bwrap|prlimit|setpriv|unshare|mount|sh): /m.test(stderr) ? 'unavailable' : 'exception';
 }
 
 /** Each program replaces the one before it, so that bubblewrap is our own child and dies with us. */
 export async function bubblewrapCommand({ runtime, limits }: BubblewrapOptions): Promise<readonly string[]> {
-  if (process.getuid?.() !== 0) return [...limited(limits), ...bubblewrap(runtime, runtime.binds, limits)];
-  const [stage, binds] = await stageFor(runtime.binds);
+  const isRoot = process.getuid?.() === 0;
+  const stage = await stageFor(runtime.binds, limits.diskBytes, isRoot);
+  const dropRoot = ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', '--'];
   return [
-    ...stage,
-    ...['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', '--'],
+    ...stage.command,
+    ...(isRoot ? dropRoot : []),
     ...limited(limits),
-    ...bubblewrap(runtime, binds, limits),
+    ...bubblewrap(runtime, stage.binds, limits.threads),
   ];
 }
 
@@ -93,7 +94,7 @@ const limited = (limits: CodeLimits): readonly string[] => [
 ];
 
 /** The root is an empty tmpfs, read-only in the end; there is no /proc, no /sys, no /etc and no program but Python. */
-const bubblewrap = (runtime: PythonRuntime, binds: readonly Bind[], limits: CodeLimits): readonly string[] => [
+const bubblewrap = (runtime: PythonRuntime, binds: readonly Bind[], threads: number): readonly string[] => [
   'bwrap',
   ...['--unshare-all', '--unshare-user', '--disable-userns', '--uid', nobody, '--gid', nobody, '--cap-drop', 'ALL'],
   ...['--hostname', 'sandbox', '--new-session', '--die-with-parent', '--as-pid-1', '--clearenv'],
@@ -101,9 +102,9 @@ const bubblewrap = (runtime: PythonRuntime, binds: readonly Bind[], limits: Code
   ...runtime.hidden.flatMap((folder) => ['--tmpfs', folder, '--remount-ro', folder]),
   ...['/dev/null', '/dev/zero', '/dev/urandom', '/dev/random'].flatMap((node) => ['--dev-bind', node, node]),
   ...['--ro-bind-data', '3', script, '--seccomp', '4'],
-  ...['--size', String(limits.diskBytes), '--tmpfs', '/tmp', '--chdir', '/tmp', '--remount-ro', '/'],
+  ...['--bind', scratch, '/tmp', '--chdir', '/tmp', '--remount-ro', '/'],
   ...Object.entries(environment).flatMap(([name, value]) => ['--setenv', name, value]),
-  ...['--', inside.python, '-I', '-B', '-X', 'utf8', '-c', bootstrap(limits.threads)],
+  ...['--', inside.python, '-I', '-B', '-X', 'utf8', '-c', bootstrap(threads)],
 ];
 
 /** All that the code finds in its environment. One BLAS thread: each more reserves address space that is limited. */

@@ -105,7 +105,7 @@ test('counts what it cannot read, and passes over what is not for readers', asyn
   write('binary.txt', Buffer.from([0xff, 0xfe, 0x00, 0xd8]));
   write('.git/config.md', 'hidden');
   write('photo.jpg', 'not text');
-  execFileSync('mkfifo', [join(folder, 'pipe.txt')]);
+  execFileSync('python3', ['-c', 'import os, sys; os.mkfifo(sys.argv[1])', join(folder, 'pipe.txt')]);
   const search = await searchIn();
   expect(search.stats()).toEqual({ files: 4, chunks: 5, skipped: { too_large: 1, unreadable: 1 } });
 });

@@ -122,6 +122,25 @@ test('the scratch folder fills up at its size, in one file or in many', async ()
   expect(Number(result.stdout)).toBeLessThanOrEqual(limits.diskBytes);
 });
 
+test('empty files end long before they fill the memory of the kernel', async () => {
+  const code =
+    'import os\ncount = 0\ntry:\n  while True: os.close(os.open(f"/tmp/{count}", os.O_CREAT)); count += 1\nexcept OSError: print(count)';
+  const { result } = await attack(code + linger);
+  expect(Number(result.stdout)).toBeGreaterThan(100);
+  expect(Number(result.stdout)).toBeLessThan(5_000);
+});
+
+test('nothing that the code writes can be run or loaded', async () => {
+  const code = `import ctypes, os, shutil
+path = shutil.copy("/python/bin/python3", "/tmp/program")
+os.chmod(path, 0o755)
+for run in (lambda: os.execv(path, [path, "-c", "print('ran')"]), lambda: ctypes.CDLL(path)):
+  try: run()
+  except OSError as error: print("refused")`;
+  const { result } = await attack(code + linger);
+  expect(ended(result)).toEqual(['ok', 'refused\nrefused']);
+});
+
 test('recursion without end only ends the run', async () => {
   const code =
     'import sys, time\ntime.sleep(0.1)\nsys.setrecursionlimit(10**9)\ndef down(function): return [function(function)]\ndown(down)';
