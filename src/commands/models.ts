@@ -61,13 +61,14 @@ async function list(context: ModelCommandContext): Promise<void> {
 /** Shows the licence and the progress, and says where the file ended up. */
 export async function pullWithWords(id: string, accepted: boolean, context: ModelCommandContext): Promise<void> {
   const entries = context.downloads ?? readDownloads();
-  const entry = entries.find((candidate) => candidate.id === id);
-  if (entry === undefined) throw unknownModel(id, entries);
+  const folder = context.modelsFolder();
+  const known = (await listDownloads(folder, entries)).find((model) => model.entry.id === id);
+  if (known === undefined) throw unknownModel(id, entries);
+  const { entry, present } = known;
   for (const line of licenceInWords(entry)) context.write(line);
-  const acceptLicence = accepted || (await agrees(entry, context));
+  const acceptLicence = accepted || present || (await agrees(entry, context));
   const progress = context.terminal === undefined ? progressLines(context.write) : progressBar(context.terminal.output);
   const { signal, environment } = context;
-  const folder = context.modelsFolder();
   const pulled = await pullModel(entry, {
     folder,
     acceptLicence,
