@@ -21,7 +21,7 @@ export interface SearchToolOptions {
   readonly documents?: number;
 }
 
-export interface QueryWriter {
+interface QueryWriter {
   readonly slot: Slot;
   readonly expert: Expert;
 }

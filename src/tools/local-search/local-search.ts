@@ -20,7 +20,7 @@ export interface LocalSearchOptions {
   readonly signal?: AbortSignal;
 }
 
-export interface LocalSearchStats {
+interface LocalSearchStats {
   readonly files: number;
   readonly chunks: number;
   readonly skipped: Readonly<Record<SkipReason, number>>;
