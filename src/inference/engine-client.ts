@@ -13,6 +13,7 @@ import {
 import type { HostEnd } from './host-process.ts';
 import { type HostSession, type HostSettings, openSession } from './host-session.ts';
 import type { FromHost, RequestBody, WireFailure } from './protocol.ts';
+import { checkGenerateRequest, checkScoreRequest } from './validate.ts';
 
 type Reply = Extract<FromHost, { readonly id: number }>;
 
@@ -57,6 +58,8 @@ export class EngineClient implements InferenceEngine {
   }
 
   async score({ signal, ...request }: ScoreRequest): Promise<ScoreResult> {
+    // Here and not only in the host: JSON turns NaN into null.
+    checkScoreRequest(request);
     const reply = await this.#ask({ type: 'score', request }, signal);
     if (reply.type !== 'scored') throw unexpected(reply);
     return reply.result;
@@ -64,6 +67,7 @@ export class EngineClient implements InferenceEngine {
 
   async *generate({ signal, messages, ...others }: GenerateRequest): AsyncGenerator<GenerateEvent> {
     const request = { ...others, messages: messages.map(textOnly) };
+    checkGenerateRequest(request);
     let cancel = () => {};
     yield* new ReadableStream<GenerateEvent>({
       start: (controller) => {

@@ -38,11 +38,12 @@ async function checkHeader(path: string): Promise<number> {
     throw new EngineFailure('unavailable', message, error);
   });
   try {
-    const { size } = await file.stat();
+    const stats = await file.stat();
+    if (!stats.isFile()) throw unusable(path, 'it is not a file');
     const { buffer, bytesRead } = await file.read(Buffer.alloc(headerBytes), 0, headerBytes, 0);
-    const problem = bytesRead < headerBytes ? 'it is too short to be one' : headerProblem(buffer, size);
+    const problem = bytesRead < headerBytes ? 'it is too short to be one' : headerProblem(buffer, stats.size);
     if (problem !== undefined) throw unusable(path, problem);
-    return size;
+    return stats.size;
   } finally {
     await file.close();
   }

@@ -39,6 +39,7 @@ export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEng
 
   async function score(request: ScoreRequest): Promise<ScoreResult> {
     checkScoreRequest(request);
+    pool.throwIfClosed();
     const plan = planScore(request, tokens, contextTokens);
     const lease = await pool.acquire(plan.context, request.signal);
     try {
@@ -50,6 +51,7 @@ export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEng
 
   async function* generate(request: GenerateRequest): AsyncGenerator<GenerateEvent> {
     checkGenerateRequest(request);
+    pool.throwIfClosed();
     const prompt = tokens.ofTemplate(template(request.messages));
     if (prompt.length >= contextTokens) {
       const message = `the messages need ${prompt.length} tokens, the context has ${contextTokens}`;
@@ -67,7 +69,10 @@ export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEng
     info: { architecture: facts.architecture, device, contextTokens, weightsHash },
     score,
     generate,
-    countTokens: async (text) => tokens.ofText(text).length,
+    async countTokens(text) {
+      pool.throwIfClosed();
+      return tokens.ofText(text).length;
+    },
     decodingForMs: () => turns.decodingForMs(),
     async close() {
       await pool.close();

@@ -24,6 +24,11 @@ export class SequencePool {
     this.#longestLine = longestLine;
   }
 
+  /** For work that needs no sequence but the model behind them. */
+  throwIfClosed(): void {
+    throwIfCancelled(this.#closing.signal);
+  }
+
   async acquire(tokens: readonly Token[], requestSignal: AbortSignal): Promise<Lease> {
     const signal = AbortSignal.any([requestSignal, this.#closing.signal]);
     throwIfCancelled(signal);

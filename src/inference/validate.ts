@@ -17,7 +17,9 @@ function requireInteger(name: string, value: number, least: number, most: number
 }
 
 function requireNumber(name: string, value: number, least: number, most: number): void {
-  require(value >= least && value <= most, `${name} must be a number from ${least} to ${most}`);
+  require(Number.isFinite(value) &&
+    value >= least &&
+    value <= most, `${name} must be a number from ${least} to ${most}`);
 }
 
 export function checkEngineOptions(options: EngineOptions): void {
@@ -29,14 +31,14 @@ export function checkEngineOptions(options: EngineOptions): void {
   requireInteger('prefillChunkTokens', options.prefillChunkTokens, 1, 8_192);
 }
 
-export function checkScoreRequest({ choices, thought, seed }: ScoreRequest): void {
+export function checkScoreRequest({ choices, thought, seed }: Omit<ScoreRequest, 'signal'>): void {
   require(choices.length > 0, 'there must be at least one choice');
   requireInteger('thought.budgetTokens', thought.budgetTokens, 0, 2 ** 24);
   require(thought.budgetTokens === 0 || thought.close.text.trim() !== '', 'a thought needs a closing segment');
   requireInteger('seed', seed, 0, largestSeed);
 }
 
-export function checkGenerateRequest(request: GenerateRequest): void {
+export function checkGenerateRequest(request: Omit<GenerateRequest, 'signal'>): void {
   require(request.messages.length > 0, 'there must be at least one message');
   requireInteger('maxTokens', request.maxTokens, 1, 2 ** 31 - 1);
   requireNumber('temperature', request.temperature, 0, 2);

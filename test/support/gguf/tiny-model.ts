@@ -11,14 +11,16 @@ export interface TinyModelOptions {
   /** Each becomes one token. */
   readonly words?: readonly string[];
   readonly script?: Script;
-  /** Zero: an exact bigram machine. Random: what was said long ago matters, so that a wrong KV cache shows. */
-  readonly layers?: 'zero' | 'random';
+  /** A random attention layer instead of the script: what was said long ago matters, so that a wrong cache shows. */
+  readonly attentive?: boolean;
   readonly trainedContextTokens?: number;
   readonly architecture?: string;
 }
 
 /** Logit of a scripted certainty; others stay at 0, so chance is below 1e-10. */
 const certainLogit = 30;
+/** Standard deviation of the logits of an attentive model. */
+const attentiveLogitSpread = 3;
 const headSize = 32;
 const headCount = 2;
 const feedForwardSize = 64;
@@ -35,8 +37,8 @@ export function tinyModel(options: TinyModelOptions = {}): Buffer {
   return encodeGguf(metadata(vocabulary, width, options), [
     oneHotEmbedding(vocabulary, width),
     ones('output_norm.weight', width),
-    scriptedOutput(vocabulary, width, options),
-    ...layer(width, options.layers ?? 'zero'),
+    outputWeights(vocabulary, width, options),
+    ...layer(width, options.attentive ?? false),
   ]);
 }
 
@@ -90,9 +92,16 @@ function oneHotEmbedding(vocabulary: Vocabulary, width: number): Tensor {
   return { name: 'token_embd.weight', dimensions: [width, vocabulary.tokens.length], data };
 }
 
-/** The final norm makes a one-hot vector `sqrt(width)` long, which the weights take back. */
-function scriptedOutput(vocabulary: Vocabulary, width: number, options: TinyModelOptions): Tensor {
+function outputWeights(vocabulary: Vocabulary, width: number, options: TinyModelOptions): Tensor {
   const data = new Float32Array(width * vocabulary.tokens.length);
+  if (options.attentive)
+    for (const token of vocabulary.tokens.keys()) data[token * width + token] = attentiveLogitSpread;
+  else writeScript(data, vocabulary, width, options);
+  return { name: 'output.weight', dimensions: [width, vocabulary.tokens.length], data };
+}
+
+/** The final norm makes a one-hot vector `sqrt(width)` long, which the weights take back. */
+function writeScript(data: Float32Array, vocabulary: Vocabulary, width: number, options: TinyModelOptions): void {
   const put = (after: number, next: number, logit: number) => {
     data[next * width + after] = logit / Math.sqrt(width);
   };
@@ -104,14 +113,13 @@ function scriptedOutput(vocabulary: Vocabulary, width: number, options: TinyMode
     const logits = typeof next === 'string' ? { [next]: certainLogit } : next;
     for (const [text, logit] of Object.entries(logits)) put(vocabulary.id(after), vocabulary.id(text), logit);
   }
-  return { name: 'output.weight', dimensions: [width, vocabulary.tokens.length], data };
 }
 
-function layer(width: number, kind: 'zero' | 'random'): Tensor[] {
+function layer(width: number, attentive: boolean): Tensor[] {
   const random = pseudoRandom(20_261_130);
   const matrix = (name: string, rows: number, columns: number): Tensor => {
     const data = new Float32Array(rows * columns);
-    if (kind === 'random') for (let i = 0; i < data.length; i++) data[i] = random() - 0.5;
+    if (attentive) for (let i = 0; i < data.length; i++) data[i] = random() - 0.5;
     return { name: `blk.0.${name}.weight`, dimensions: [rows, columns], data };
   };
   const attentionWidth = headCount * headSize;

@@ -1,0 +1,76 @@
+import type { EngineOptions, GenerateEvent, GenerateRequest, InferenceEngine } from '../../src/inference/engine.ts';
+import { tinyModel } from '../support/gguf/tiny-model.ts';
+
+const words = ['the', 'answer', 'search', ' good', ' enough', 'user', 'assistant', 'system', ' y'];
+
+/** Every chat prompt ends with a line break, so that is where a script begins. */
+export const story = (): Buffer =>
+  tinyModel({
+    words,
+    script: {
+      '\n': 'the',
+      the: ' good',
+      ' good': { ' enough': 13, '<|im_end|>': 12 },
+      ' enough': '</think>',
+      ':': { a: 2, b: 1, ' good': 1 },
+      '<tool_call>': { a: 5, b: 1 },
+      '<|im_end|>': { a: 5, b: 1 },
+      '>': { a: 1, b: 5 },
+      '?': { a: 1, '<|im_end|>': 3 },
+      '#': { a: -40, b: -41, c: 50 },
+    },
+  });
+
+/** Says `x y😀` for ever, the emoji in four byte tokens. */
+export const endless = (): Buffer =>
+  tinyModel({
+    words,
+    script: {
+      '\n': 'x',
+      x: ' y',
+      ' y': '<0xF0>',
+      '<0xF0>': '<0x9F>',
+      '<0x9F>': '<0x98>',
+      '<0x98>': '<0x80>',
+      '<0x80>': 'x',
+    },
+  });
+
+/** What it says depends on all it has read: a wrong cache shows. */
+export const attentive = (): Buffer => tinyModel({ words, attentive: true });
+
+export const engineOptions = (modelPath: string, changes: Partial<EngineOptions> = {}): EngineOptions => ({
+  modelPath,
+  device: 'cpu',
+  threads: 1,
+  contextTokens: 2_048,
+  sequences: 1,
+  prefillChunkTokens: 32,
+  ...changes,
+});
+
+export const generateRequest = (changes: Partial<GenerateRequest> = {}): GenerateRequest => ({
+  messages: [{ role: 'user', content: 'hi' }],
+  maxTokens: 30,
+  temperature: 0,
+  topP: 1,
+  stop: [],
+  seed: 1,
+  signal: new AbortController().signal,
+  ...changes,
+});
+
+export interface Generated {
+  readonly text: string;
+  readonly pieces: readonly string[];
+  readonly end: Extract<GenerateEvent, { type: 'end' }>;
+}
+
+export async function generated(engine: InferenceEngine, request: GenerateRequest): Promise<Generated> {
+  const pieces: string[] = [];
+  for await (const event of engine.generate(request)) {
+    if (event.type === 'end') return { text: pieces.join(''), pieces, end: event };
+    pieces.push(event.text);
+  }
+  throw new Error('the stream ended without an end event');
+}
