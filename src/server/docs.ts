@@ -62,6 +62,9 @@ const answerExample = {
   x_orchestra: { version: 1, run_id: 'run_5f0c2f9e8b7a', status: 'completed', model: 'vendor/small' },
 };
 
+/** Under the name that the document's generator reads: zod leaves `examples` out where a schema transforms. */
+const withExample = (schema: z.ZodType, value: object) => schema.meta({ 'x-examples': { example: { value } } });
+
 const described = (tag: string, summary: string, more: FastifySchema = {}): FastifySchema => ({
   tags: [tag],
   summary,
@@ -71,14 +74,14 @@ const described = (tag: string, summary: string, more: FastifySchema = {}): Fast
 
 export const routeSchemas = {
   chat: described('OpenAI', 'Chat completion: `orchestra` runs the loop, `UPSTREAM/MODEL` is relayed', {
-    body: chatRequest.meta({ examples: [chatExample] }),
-    response: { 200: anyObject.meta({ examples: [answerExample] }) },
+    body: withExample(chatRequest, chatExample),
+    response: { 200: withExample(anyObject, answerExample) },
   }),
   embeddings: described('OpenAI', 'Embeddings, relayed', {
-    body: relayRequest.meta({ examples: [{ model: 'openai/text-embedding-3-small', input: 'hello' }] }),
+    body: withExample(relayRequest, { model: 'openai/text-embedding-3-small', input: 'hello' }),
   }),
   completions: described('OpenAI', 'Legacy completions, relayed', {
-    body: relayRequest.meta({ examples: [{ model: 'vllm/qwen3-32b', prompt: 'Once upon' }] }),
+    body: withExample(relayRequest, { model: 'vllm/qwen3-32b', prompt: 'Once upon' }),
   }),
   models: described('OpenAI', 'What is served'),
   model: described('OpenAI', 'One model'),
@@ -86,7 +89,7 @@ export const routeSchemas = {
   run: described('Orchestra', 'The whole record of one run or relay of this key'),
   cancel: described('Orchestra', 'Stops a run or relay'),
   decide: described('Orchestra', 'A dry run: what the first turn would choose. Calls no tool', {
-    body: chatRequest.meta({ examples: [chatExample] }),
+    body: withExample(chatRequest, chatExample),
   }),
   front: described('Service', 'What this is'),
   health: described('Service', 'Whether the process answers'),
