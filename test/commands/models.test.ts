@@ -99,6 +99,14 @@ test.each([
   expect(seen.join('').includes('100 %')).toBe(pulls);
 });
 
+test('nobody is asked about a file that is already here', async () => {
+  const folder = temporaryFolder();
+  writeFileSync(join(folder, 'tiny.gguf'), weights);
+  const { lines, failure } = await run(['pull', 'tiny'], { folder, downloads: [research] });
+  expect(failure).toBeUndefined();
+  expect(lines.at(-1)).toBe(`Already here: ${join(folder, 'tiny.gguf')}`);
+});
+
 test('an unknown id names the known ones', async () => {
   expect((await run(['pull', 'tinny'], { folder: temporaryFolder() })).failure).toContain('Known: tiny.');
 });

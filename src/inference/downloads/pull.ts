@@ -64,7 +64,6 @@ async function fetchInto(path: string, entry: DownloadEntry, options: PullOption
       throw new DownloadFailure('wrong_content', `Its SHA-256 is ${sha256}, which is not the right one.`);
     }
     await settle(place.bytesPath, path, sha256);
-    canContinue = false;
     return sha256;
   } catch (thrown) {
     if (thrown instanceof DownloadFailure && thrown.kind === 'wrong_content') canContinue = false;

@@ -23,6 +23,7 @@ export interface Workplace {
   readOrigin(): Promise<Origin>;
   writeOrigin(origin: Origin): Promise<void>;
   clear(): Promise<void>;
+  /** Keeps the bytes for the next pull; without any, the folder goes. */
   leaveForLater(): Promise<void>;
   remove(): Promise<void>;
 }

@@ -10,6 +10,7 @@ const files = [
   { name: 'before.txt', text: 'first' },
   { name: 'pack/weights.gguf', text },
   { name: 'pack/stored.gguf', text, stored: true },
+  { name: 'pack/extra.gguf', text, extraHex: 'feca0400deadbeef' },
   { name: 'pack/empty.gguf', text: '', stored: true },
 ];
 
@@ -23,12 +24,15 @@ async function extract(archive: string, member: string, sizeBytes = text.length)
   return readFileSync(target, 'utf8');
 }
 
-test.each(['pack/weights.gguf', 'pack/stored.gguf'])('%s comes out as it went in', async (member) => {
-  expect(await extract(archiveIn(temporaryFolder()), member)).toBe(text);
-});
+test.each(['pack/weights.gguf', 'pack/stored.gguf', 'pack/extra.gguf'])(
+  '%s comes out as it went in',
+  async (member) => {
+    expect(await extract(archiveIn(temporaryFolder()), member)).toBe(text);
+  },
+);
 
 test('a comment at the end of the archive does not hide its directory', async () => {
-  expect(await extract(archiveIn(temporaryFolder(), 'x'.repeat(60_000)), 'pack/weights.gguf')).toBe(text);
+  expect(await extract(archiveIn(temporaryFolder(), 'x'.repeat(60_001)), 'pack/weights.gguf')).toBe(text);
 });
 
 test.each(['pack/weights', 'weights.gguf', '../pack/weights.gguf', 'pack/empty.gguf'])(
