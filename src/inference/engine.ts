@@ -12,7 +12,7 @@ export interface EngineOptions {
   readonly sequences: number;
   /** Longest piece of prompt processed between two looks at the cancel flag. */
   readonly prefillChunkTokens: number;
-  /** All that the host process sees of the environment, such as LD_LIBRARY_PATH for CUDA; nothing by default. */
+  /** What the host process may see of the environment, such as LD_LIBRARY_PATH for CUDA; nothing by default. */
   readonly environment?: Readonly<Record<string, string>>;
 }
 

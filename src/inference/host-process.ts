@@ -1,5 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import { extname } from 'node:path';
 import type { Duplex, Readable } from 'node:stream';
 import { fileURLToPath, pathToFileURL } from 'node:url';
@@ -35,7 +36,8 @@ export function spawnHost(
   events: HostEvents,
 ): HostProcess {
   const child = spawn(process.execPath, nodeArguments, {
-    env: { ...environment },
+    // The library asks for a home folder when it is imported, and fails for users who have none.
+    env: { HOME: tmpdir(), TMPDIR: tmpdir(), ...environment },
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
   });
   // Descriptors above 2 that are pipes are duplex sockets.
@@ -54,7 +56,8 @@ export function spawnHost(
       kill('it sent a corrupt frame');
     }
   });
-  connection.on('error', () => kill('its connection broke'));
+  // A write to a dead host fails before we hear how it died, so this is no reason of its own.
+  connection.on('error', () => child.kill('SIGKILL'));
   onceGone(child, (how) => events.exit({ how: killedFor ?? how, complaints: complaints() }));
   return {
     kill,

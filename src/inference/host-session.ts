@@ -55,6 +55,8 @@ export function openSession(
     host.send({ type: 'start', options: hostOptions });
 
     function beat(): void {
+      // Until then the host may be busy importing; the start has a limit of its own.
+      if (!ready) return;
       // Counted, not timed: if the gateway itself slept, the answers are waiting to be read.
       if (++unanswered > settings.mostUnanswered) host.kill('it stopped answering');
       else host.send({ type: 'ping' });

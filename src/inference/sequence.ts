@@ -48,13 +48,12 @@ export class Sequence {
 
   /** Chances of the admissible tokens to follow, renormalised over them. */
   async probe(tokens: readonly Token[], admissible: readonly Token[], signal: AbortSignal): Promise<number[]> {
-    const last = await this.#prefill(tokens, signal);
-    const masked = admissible.some((token) => this.#tokens.isEnd(token))
+    const biased = admissible.some((token) => this.#tokens.isEnd(token))
       ? undefined
-      : await this.#nextTokenChances(last, signal, admissible);
-    const complete = masked !== undefined && admissible.every((token) => masked.has(token));
+      : await this.#nextTokenChances(tokens, signal, admissible);
+    const complete = biased !== undefined && admissible.every((token) => biased.has(token));
     // End tokens cannot be biased, and a lead of more than the bias would hide an admissible token: ask for all then.
-    const chances = complete ? masked : await this.#nextTokenChances(last, signal);
+    const chances = complete ? biased : await this.#nextTokenChances(tokens, signal);
     const weights = admissible.map((token) => Math.max(chances.get(token) ?? 0, smallestProbability));
     const total = weights.reduce((sum, weight) => sum + weight, 0);
     return weights.map((weight) => weight / total);
@@ -92,19 +91,18 @@ export class Sequence {
     return last;
   }
 
-  /** Evaluates `last` and takes it back, so that the same place can be asked twice. */
-  async #nextTokenChances(last: Token, signal: AbortSignal, only?: readonly Token[]): Promise<Map<Token, number>> {
-    const options = { temperature: 1, topP: 1, minP: 0, topK: 0, seed: 0 };
-    const masking = only && { tokenBias: this.#bias(only), topK: only.length };
-    const generateNext = { probabilities: true, options: { ...options, ...masking } };
+  async #nextTokenChances(
+    tokens: readonly Token[],
+    signal: AbortSignal,
+    only?: readonly Token[],
+  ): Promise<Map<Token, number>> {
+    const last = await this.#prefill(tokens, signal);
+    const masking = only ? { tokenBias: this.#bias(only), topK: only.length } : { topK: 0 };
+    const generateNext = { probabilities: true, options: { temperature: 1, topP: 1, minP: 0, seed: 0, ...masking } };
     const input: ControlledEvaluateInputItem[] = [[last, { generateNext }]];
-    const position = this.#native.nextTokenIndex;
-    return this.#turns.take(signal, async () => {
-      const [output] = await this.#native.controlledEvaluate(input);
-      this.evaluatedPromptTokens++;
-      await this.#native.eraseContextTokenRanges([{ start: position, end: position + 1 }]);
-      return output?.next.probabilities ?? new Map<Token, number>();
-    });
+    const [output] = await this.#turns.take(signal, () => this.#native.controlledEvaluate(input));
+    this.evaluatedPromptTokens++;
+    return output?.next.probabilities ?? new Map<Token, number>();
   }
 
   #bias(tokens: readonly Token[]): TokenBias {

@@ -61,7 +61,7 @@ export function engineContract(name: string, start: Start): void {
     describe('score', () => scoring(withEngine(start, story)));
     describe('generate', () => generation(withEngine(start, story)));
     describe('endless text', () => endlessText(withEngine(start, endless, { contextTokens: 256 })));
-    describe('the cache', () => caching(withEngine(start, attentive, { contextTokens: 8_192, sequences: 2 })));
+    describe('the cache', () => caching(withEngine(start, attentive, { contextTokens: 4_096, sequences: 2 })));
     describe('the line', () => waiting(withEngine(start, endless, { contextTokens: 16_384 })));
     describe('closing', () => closing(start));
   });
@@ -324,7 +324,7 @@ function caching(engine: () => InferenceEngine): void {
 
   test('stops within a prompt when it is cancelled there', async () => {
     const controller = new AbortController();
-    const messages = [{ role: 'user' as const, content: 'k'.repeat(7_900) }];
+    const messages = [{ role: 'user' as const, content: 'k'.repeat(3_500) }];
     const reading = generated(engine(), generateRequest({ messages, signal: controller.signal }));
     setTimeout(() => controller.abort(), 5);
     await expect(reading).rejects.toMatchObject({ name: 'AbortError' });

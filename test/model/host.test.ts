@@ -2,6 +2,7 @@ import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
+import { tmpdir } from 'node:os';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
@@ -106,7 +107,7 @@ test('a host sees nothing of our environment but what it is given', async () => 
   process.env['ORCHESTRA_TEST_SECRET'] = 'hidden';
   const engine = await startEngine(engineOptions(file.path, { environment: { GIVEN: 'yes' } }));
   const environment = readFileSync(`/proc/${onlyHost()}/environ`, 'utf8').split('\0').filter(Boolean);
-  expect(environment).toEqual(['GIVEN=yes']);
+  expect(environment).toEqual([`HOME=${tmpdir()}`, `TMPDIR=${tmpdir()}`, 'GIVEN=yes']);
   await engine.close();
   delete process.env['ORCHESTRA_TEST_SECRET'];
 });
@@ -126,6 +127,7 @@ describe('a host that speaks nonsense', () => {
        const text = bytes.toString();
        if (text.includes('"start"')) socket.write(frame(JSON.stringify([{ type: "ready", info }])));
        else if (text.includes('"count"')) socket.write(${reply});
+       else if (text.includes('"ping"')) socket.write(frame('[{"type":"pong","decodingForMs":5000}]'));
      });`,
   ];
   let client: EngineClient | undefined;
@@ -149,6 +151,11 @@ describe('a host that speaks nonsense', () => {
     const first = client.info.weightsHash;
     await expect(client.countTokens('x')).rejects.toMatchObject({ kind: 'crashed' });
     expect(client.info.weightsHash).toBe(first);
+  });
+
+  test('such as a decode that never ends is restarted', async () => {
+    client = await startClient({ arguments: lying('""'), heartbeatMs: 20, decodeLimitMs: 4_000 });
+    await expect(client.countTokens('x')).rejects.toThrow('a decode did not come to an end');
   });
 
   test('such as none at all is given up', async () => {

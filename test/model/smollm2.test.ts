@@ -29,9 +29,13 @@ const choices = texts.map((text) => [markup(text)]);
 describe.skipIf(skipsSmolLm2)('SmolLM2', () => {
   let loaded: LoadedModel;
   let tokens: ModelTokens;
+  let expected: readonly number[];
   beforeAll(async () => {
     loaded = await loadModel(options);
     tokens = modelTokens(loaded.model);
+    const sequence = loaded.context.getSequence();
+    expected = await bruteForce(sequence, tokens);
+    await sequence.dispose();
   });
   afterAll(() => loaded.llama.dispose());
 
@@ -62,9 +66,6 @@ describe.skipIf(skipsSmolLm2)('SmolLM2', () => {
     test('scores twelve choices as the whole vocabulary does, renormalised along the trie', async () => {
       const thought = { budgetTokens: 0, open: markup(''), close: markup('') };
       const { logProbabilities } = await engine.score({ prompt, choices, thought, seed: 1, signal: never });
-      const sequence = loaded.context.getSequence();
-      const expected = await bruteForce(sequence, tokens);
-      await sequence.dispose();
       expect(logProbabilities.map(Math.exp).reduce((sum, value) => sum + value, 0)).toBeCloseTo(1, 10);
       logProbabilities.forEach((value, index) => {
         expect(Math.abs(Math.exp(value) - (expected[index] ?? Number.NaN))).toBeLessThan(1e-4);
