@@ -41,8 +41,9 @@ export function createApp(parts: ServerParts): FastifyInstance {
     },
   });
   const inFlight = new InFlight(parts.limits.runs);
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     reply.header('x-request-id', request.id);
+    done();
   });
   allowCrossOrigin(app);
   answerProblems(app);

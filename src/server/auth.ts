@@ -24,19 +24,23 @@ export function authenticate(app: FastifyInstance, { keys, anonymousCeiling }: S
   const known = keys?.map((key) => ({ key, digest: Buffer.from(key.sha256, 'hex') }));
   // Replaced by the hook below before anything reads it.
   app.decorateRequest('caller', null as unknown as Caller);
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     if (!known) {
       request.caller = anonymous;
-      return;
+      return done();
     }
     const key = findKey(presentedSecrets(request.headers), known);
     if (!key) {
       reply.header('www-authenticate', 'Bearer');
-      throw new OrchestraError('unauthorized', 'No valid API key was given. Send it as `Authorization: Bearer KEY`.');
+      return done(noValidKey());
     }
     request.caller = key;
+    done();
   });
 }
+
+const noValidKey = () =>
+  new OrchestraError('unauthorized', 'No valid API key was given. Send it as `Authorization: Bearer KEY`.');
 
 /** OpenAI's, Anthropic's and Azure's way; clients that send two of them mean the same key. */
 function presentedSecrets(headers: IncomingHttpHeaders): string[] {

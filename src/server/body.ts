@@ -20,8 +20,9 @@ export function acceptJsonBodies(app: FastifyInstance, bodyBytes: number): void 
   app.decorateRequest('bodyBytes', 0);
   app.removeAllContentTypeParsers();
   // A header that does not even parse would be refused before any parser is asked.
-  app.addHook('onRequest', async ({ raw }) => {
+  app.addHook('onRequest', ({ raw }, _, done) => {
     raw.headers['content-type'] = 'application/json';
+    done();
   });
   app.addContentTypeParser(
     'application/json',

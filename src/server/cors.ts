@@ -16,18 +16,18 @@ const exposedHeaders = [
  * would hide them.
  */
 export function allowCrossOrigin(app: FastifyInstance): void {
-  app.addHook('onRequest', async (request, reply) => {
+  app.addHook('onRequest', (request, reply, done) => {
     const { origin } = request.headers;
     if (origin !== undefined) {
       reply.header('access-control-allow-origin', origin);
       reply.header('access-control-expose-headers', exposedHeaders);
       reply.header('vary', 'Origin');
     }
-    if (request.method !== 'OPTIONS') return;
+    if (request.method !== 'OPTIONS') return done();
     const asked = request.headers['access-control-request-headers'];
     if (asked !== undefined) reply.header('access-control-allow-headers', asked);
     reply.header('access-control-allow-methods', 'GET, POST, DELETE, HEAD, OPTIONS');
     reply.header('access-control-max-age', '86400');
-    return reply.code(204).send();
+    reply.code(204).send();
   });
 }

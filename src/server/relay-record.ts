@@ -5,7 +5,7 @@ import type { RunRecord, RunWarning } from '../router/run.ts';
 import type { JsonObject } from '../upstream/relay-request.ts';
 import type { RelayedModel, ServerParts } from './parts.ts';
 import type { Bill } from './relay-charge.ts';
-import { inlineReport, usageOf as wireUsageOf } from './report.ts';
+import { relayReportOf, usageOf as wireUsageOf } from './report.ts';
 
 /** One relayed request, for reports. */
 export interface RelayFacts {
@@ -78,4 +78,4 @@ export function relayedUsage(upstream: unknown, record: RunRecord, parts: Server
 }
 
 export const relayReport = (record: RunRecord, strict: boolean): JsonObject =>
-  strict ? {} : { x_orchestra: inlineReport(record) };
+  strict ? {} : { x_orchestra: relayReportOf(record) };

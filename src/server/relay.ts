@@ -121,10 +121,10 @@ function pass(
     recordRelay(facts, charge.release(), new OrchestraError('invalid_request', response.error.message), parts);
     return reply.code(response.status).send(JSON.stringify({ error: response.error }));
   }
-  const text = JSON.stringify(response.body);
-  const bill = response.usage ? charge.settle(response.usage) : charge.settleEstimated(text.length);
+  const { body, usage } = response;
+  const bill = usage ? charge.settle(usage) : charge.settleEstimated(JSON.stringify(body).length);
   const record = recordRelay(facts, bill, undefined, parts);
   if (!strict) reply.headers({ ...costHeader(record), ...budgetHeader(parts.ledger, key) });
-  const usage = relayedUsage(response.body['usage'], record, parts, strict);
-  return reply.send(JSON.stringify({ ...response.body, usage, ...relayReport(record, strict) }));
+  const shown = relayedUsage(body['usage'], record, parts, strict);
+  return reply.send(JSON.stringify({ ...body, usage: shown, ...relayReport(record, strict) }));
 }

@@ -24,6 +24,9 @@ export function inlineReport(record: RunRecord): Report {
   return { version, run_id, status, policy, model, cost: { ...cost, by_model: [], by_tool: [] }, truncated: true };
 }
 
+/** A relay has no turns and few warnings, so there is nothing to cut and nothing to measure. */
+export const relayReportOf = (record: RunRecord): Report => head(record);
+
 const fits = (report: Report): boolean => Buffer.byteLength(JSON.stringify(report)) <= mostInlineBytes;
 
 /** Everything, for the run endpoint. */
