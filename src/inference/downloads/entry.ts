@@ -74,5 +74,3 @@ export const downloadsSchema = z.strictObject({
 export type DownloadEntry = z.infer<typeof entrySchema>;
 export type PipSource = z.infer<typeof pipSource>;
 export type HuggingFaceSource = z.infer<typeof huggingFaceSource>;
-export type Licence = z.infer<typeof licenceSchema>;
-export type PolicyFacts = z.infer<typeof policyFactsSchema>;

