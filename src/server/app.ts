@@ -32,6 +32,7 @@ export function createApp(parts: ServerParts): FastifyInstance {
     requestTimeout: receiveMs,
     genReqId: () => `req_${parts.newId()}`,
     rewriteUrl: ({ url }) => canonicalUrl(url ?? '/'),
+    return503OnClosing: false,
     routerOptions: { maxParamLength: longestParam },
     clientErrorHandler: answerBrokenHttp,
     // Raised before any hook runs.
@@ -63,12 +64,16 @@ export function createApp(parts: ServerParts): FastifyInstance {
   return app;
 }
 
-/** Requests at work go on for a while; then each is stopped, and its client told so. */
+/**
+ * On close, requests at work go on for a while; then each is stopped, and its client told so. New ones on connections
+ * that are still open are turned away.
+ */
 function drainOnClose(app: FastifyInstance, inFlight: InFlight, drainMs: number): void {
+  const goodbye = () => new OrchestraError('policy_unavailable', 'The gateway is shutting down.');
   let timer: NodeJS.Timeout | undefined;
   app.addHook('preClose', async () => {
-    const stop = () => inFlight.stopAll(new OrchestraError('policy_unavailable', 'The gateway is shutting down.'));
-    timer = setTimeout(stop, drainMs);
+    timer = setTimeout(() => inFlight.stopAll(goodbye()), drainMs);
   });
+  app.addHook('onRequest', (_request, _reply, done) => done(timer && goodbye()));
   app.addHook('onClose', async () => clearTimeout(timer));
 }

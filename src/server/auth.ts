@@ -1,5 +1,6 @@
 import { createHash, timingSafeEqual } from 'node:crypto';
 import type { IncomingHttpHeaders } from 'node:http';
+import { isIP } from 'node:net';
 import type { FastifyInstance } from 'fastify';
 import { OrchestraError } from '../errors.ts';
 import type { Ceiling } from '../preferences/schema.ts';
@@ -26,6 +27,7 @@ export function authenticate(app: FastifyInstance, { keys, anonymousCeiling }: S
   app.decorateRequest('caller', null as unknown as Caller);
   app.addHook('onRequest', (request, reply, done) => {
     if (!known) {
+      if (isForeignPage(request.headers)) return done(foreignPage());
       request.caller = anonymous;
       return done();
     }
@@ -38,6 +40,23 @@ export function authenticate(app: FastifyInstance, { keys, anonymousCeiling }: S
     done();
   });
 }
+
+/**
+ * Without keys, any page that a user of this machine has open could spend the operator's money: a browser sends its
+ * requests unasked. Pages served from here are welcome, and so are programs, which send no web origin. A page that
+ * comes from the gateway's own host name is not, as names can be made to point here; addresses cannot.
+ */
+function isForeignPage({ origin, host }: IncomingHttpHeaders): boolean {
+  if (origin === undefined || !/^https?:/i.test(origin) || !URL.canParse(origin)) return false;
+  const page = new URL(origin);
+  const isOwn = page.host === host && isIP(page.hostname.replace(/^\[|\]$/g, '')) !== 0;
+  return !isOwn && !loopbackName.test(page.hostname);
+}
+
+const loopbackName = /^(?:localhost|.+\.localhost|127(?:\.\d+){3}|\[::1\])$/i;
+
+const foreignPage = () =>
+  new OrchestraError('forbidden', 'Web pages from elsewhere may not use this gateway while it has no keys configured.');
 
 const noValidKey = () =>
   new OrchestraError('unauthorized', 'No valid API key was given. Send it as `Authorization: Bearer KEY`.');

@@ -1,4 +1,4 @@
-import { afterEach, expect, test } from 'vitest';
+import { afterEach, describe, expect, test } from 'vitest';
 import { type BareServer, keyNamed, startServer } from '../support/bare-server.ts';
 import { ask, askChat, errorOf } from '../support/http.ts';
 import { scriptedOrchestrator } from '../support/scripted-orchestrator.ts';
@@ -68,5 +68,38 @@ test('A04 OpenAI and SDK headers are ignored', async () => {
     'openai-beta': 'assistants=v2',
     'x-stainless-retry-count': '1',
   };
+  expect((await askChat(server, {}, headers)).status).toBe(200);
+});
+
+describe('without keys', () => {
+  test.each([
+    ['https://evil.example', '127.0.0.1:8080'],
+    ['http://evil.example', 'evil.example'],
+    ['http://127.0.0.1.evil.example', '127.0.0.1:8080'],
+    ['http://6.6.6.6', '127.0.0.1:8080'],
+  ])('a page from %s is refused, and can read why', async (origin, host) => {
+    const orchestrator = scriptedOrchestrator();
+    server = await startServer({ orchestrator });
+    const reply = await askChat(server, {}, { origin, host, 'content-type': 'text/plain' });
+    expect([reply.status, errorOf(reply)['code']]).toEqual([403, 'forbidden']);
+    expect(reply.headers['access-control-allow-origin']).toBe(origin);
+    expect(orchestrator.specs).toEqual([]);
+  });
+
+  test.each([
+    ['http://localhost:3000', '127.0.0.1:8080'],
+    ['http://[::1]:3000', '127.0.0.1:8080'],
+    ['http://10.1.2.3:8080', '10.1.2.3:8080'],
+    ['app://obsidian.md', '127.0.0.1:8080'],
+    ['null', '127.0.0.1:8080'],
+  ])('a page from %s is served', async (origin, host) => {
+    server = await startServer();
+    expect((await askChat(server, {}, { origin, host })).status).toBe(200);
+  });
+});
+
+test('with keys, a page from anywhere may use one', async () => {
+  server = await startServer({ keys });
+  const headers = { origin: 'https://app.example', authorization: 'Bearer secret-a' };
   expect((await askChat(server, {}, headers)).status).toBe(200);
 });

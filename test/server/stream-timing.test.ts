@@ -196,6 +196,25 @@ test('shutdown lets a stream finish within the time to drain', async () => {
   expect(chunksOf(unchunked(socket.text())[1] ?? '').at(-1)?.choices[0]?.finish_reason).toBe('stop');
 });
 
+test('shutdown turns away a request that is still arriving', async () => {
+  const gateway = await start({});
+  const socket = connect(gateway.port, '127.0.0.1');
+  let text = '';
+  socket.on('data', (piece) => {
+    text += String(piece);
+  });
+  const connected = once(gateway.app.server, 'connection');
+  socket.write('GET /v1/models HTTP/1.1\r\nhost: x\r\n');
+  await connected;
+  await sleep(20);
+  const closed = gateway.close();
+  await waitUntil(() => !gateway.app.server.listening, 'the server to stop listening');
+  socket.write('\r\n');
+  await Promise.all([closed, once(socket, 'close')]);
+  expect(text).toMatch(/^HTTP\/1.1 503 /);
+  expect(text).toContain('"message":"The gateway is shutting down."');
+});
+
 test('shutdown ends what does not finish in time with an error event, not a cut', async () => {
   const gateway = await start({
     between: (_, index) => (index === 0 ? undefined : untilStopped(_)),
