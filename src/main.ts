@@ -52,5 +52,6 @@ try {
   // People can act on a sentence; a stack helps only where we did not foresee what happened.
   const foreseen = [ConfigError, DownloadFailure, EngineFailure].some((kind) => error instanceof kind);
   console.error(foreseen && error instanceof Error ? error.message : error);
-  process.exitCode = 1;
+  // A failed start must not linger because some part of it still runs.
+  process.exit(1);
 }

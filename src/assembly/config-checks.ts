@@ -56,7 +56,7 @@ function serverChecks({ server, policy }: Config): string[] {
   const problems: string[] = [];
   if (!isLoopback(server.host) && server.auth === undefined) {
     problems.push(
-      `server.host: ${server.host} can be reached by others: set \`server.auth\` to \`keys\`, or to \`none\` if you mean it`,
+      `server.host: ${server.host} can be reached by others: set \`server.auth\` to \`keys\`, or to \`none\` if you mean it (without a file: ORCHESTRA_API_KEY, or ORCHESTRA_AUTH=none)`,
     );
   }
   if (server.auth === 'keys' && server.keys.length === 0)

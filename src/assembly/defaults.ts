@@ -51,13 +51,14 @@ export function defaultConfig(environment: Environment): DefaultConfig {
   const writer = answers.at(-1);
   const config = parseConfig(
     {
-      ceiling: { max_cost_usd: 0.25, max_cost_usd_per_day: 5 },
+      server: serverSection(environment),
+      ceiling,
       models: { smol: { path: 'smollm2-135m-instruct', context: 4096 } },
       upstreams: Object.fromEntries(
         upstreams.map(([id, { variable, ...rest }]) => [id, { kind: 'openai', api_key: `\${${variable}}`, ...rest }]),
       ),
       tools: {
-        docs: { kind: 'local_search', folders: [repository('docs'), repository('README.md')], privacy: 'any' },
+        docs: { kind: 'local_search', folders: [repository('docs')], privacy: 'any' },
         python: { kind: 'sandbox' },
         ...Object.fromEntries(
           tools.map(([id, { variable, ...rest }]) => [id, { kind: id, api_key: `\${${variable}}`, ...rest }]),
@@ -91,6 +92,16 @@ export function defaultConfig(environment: Environment): DefaultConfig {
     environment,
   );
   return { config, disabled: disabledChoices(known, isSet) };
+}
+
+/** Somebody who spends money without having said how much must not be able to spend much. */
+const ceiling = { max_cost_usd: 0.25, max_cost_usd_per_day: 5 };
+
+function serverSection(environment: Environment): unknown {
+  if (environment['ORCHESTRA_API_KEY']) {
+    return { auth: 'keys', keys: [{ name: 'default', env: 'ORCHESTRA_API_KEY', ceiling }] };
+  }
+  return environment['ORCHESTRA_AUTH'] === 'none' ? { auth: 'none' } : {};
 }
 
 function cloudSlots(known: KnownSlots, enabled: ReadonlySet<string>): Record<string, unknown> {

@@ -18,11 +18,11 @@ import { createRunStore, type RunStore } from '../store/runs.ts';
 import type { Config } from './config.ts';
 import { gatewayKeys } from './keys.ts';
 import { ConfigError, type Environment } from './load-config.ts';
-import { openPolicy } from './policy.ts';
+import { type OpenedPolicy, openPolicy } from './policy.ts';
 import { createPriceBook, readPriceRows } from './prices.ts';
 import { relayedUpstream } from './relays.ts';
 import { slotsFrom } from './slots.ts';
-import { openTooling } from './tooling.ts';
+import { openTooling, type Tooling } from './tooling.ts';
 import { type ConnectedUpstream, defaultPatience, type Patience } from './upstreams.ts';
 
 export interface GatewayOptions {
@@ -63,10 +63,8 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
   if (problems.length > 0) throw new ConfigError(problems);
   const keys = gatewayKeys(config, options.environment);
   const contract = loadContract('slots-1');
-  const opened = options.policy
-    ? { policy: options.policy, fallback: undefined, engine: undefined, note: `policy: ${options.policy.name}` }
-    : await openPolicy(config, contract.tilt, modelsFolder);
   const tooling = await openTooling({ config, slots: configured, contract, modelsFolder, patience });
+  const opened = await openPolicyOr(options.policy, () => openPolicy(config, contract.tilt, modelsFolder), tooling);
   const slots = configured.filter(({ id }) => tooling.tools.has(id));
   const relays = relaysFrom(config, tooling.upstreams, rows);
   const prices = createPriceBook(config, configured, (model) => {
@@ -119,6 +117,21 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
     storage.close();
   };
   return { app, orchestrator, ledger: storage.ledger, slots, policy: opened.policy, notes, close };
+}
+
+/** A policy that cannot be had ends the start; then nothing may stay behind running. */
+async function openPolicyOr(
+  given: Policy | undefined,
+  open: () => Promise<OpenedPolicy>,
+  tooling: Tooling,
+): Promise<OpenedPolicy> {
+  if (given) return { policy: given, fallback: undefined, engine: undefined, note: `policy: ${given.name}` };
+  try {
+    return await open();
+  } catch (error) {
+    await tooling.close();
+    throw error;
+  }
 }
 
 function relaysFrom(

@@ -1,7 +1,9 @@
-import { createLocalSearch } from '../tools/local-search/local-search.ts';
+import type { PrivacyClass } from '../preferences/privacy.ts';
+import { createLocalSearch, type LocalSearch } from '../tools/local-search/local-search.ts';
 import type { SearchSource } from '../tools/search-source.ts';
 import { createTavilySource } from '../tools/tavily.ts';
 import type { Config } from './config.ts';
+import { ConfigError } from './load-config.ts';
 import { toolMeter } from './prices.ts';
 
 export interface OpenedSources {
@@ -9,7 +11,10 @@ export interface OpenedSources {
   readonly notes: readonly string[];
 }
 
-/** Builds the indexes and connects the search engines that the configuration names. */
+/**
+ * Builds the indexes and connects the search engines that the configuration names.
+ * @throws ConfigError for a folder that cannot be read.
+ */
 export async function openSources(config: Config): Promise<OpenedSources> {
   const sources = new Map<string, SearchSource>();
   const notes: string[] = [];
@@ -21,7 +26,7 @@ export async function openSources(config: Config): Promise<OpenedSources> {
     }
     if (tool.kind === 'local_search') {
       const { folders, privacy } = tool;
-      const index = await createLocalSearch({ name, meter: toolMeter(name), folders, privacy });
+      const index = await indexOf(name, folders, privacy);
       const { files, chunks, skipped } = index.stats();
       const left = Object.values(skipped).reduce((sum, count) => sum + count, 0);
       notes.push(
@@ -31,4 +36,13 @@ export async function openSources(config: Config): Promise<OpenedSources> {
     }
   }
   return { sources, notes };
+}
+
+async function indexOf(name: string, folders: readonly string[], privacy: PrivacyClass): Promise<LocalSearch> {
+  try {
+    return await createLocalSearch({ name, meter: toolMeter(name), folders, privacy });
+  } catch (error) {
+    if (!(error instanceof Error && 'path' in error && 'code' in error)) throw error;
+    throw new ConfigError([`tools.${name}.folders: ${error.path} cannot be read (${error.code}): correct the path`]);
+  }
 }

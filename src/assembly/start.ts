@@ -1,7 +1,8 @@
 import { existsSync } from 'node:fs';
 import type { Config } from './config.ts';
+import { crossChecks } from './config-checks.ts';
 import { type DisabledChoice, defaultConfig } from './defaults.ts';
-import { type Environment, readConfig } from './load-config.ts';
+import { ConfigError, type Environment, readConfig } from './load-config.ts';
 import { type Settings, settingsFrom } from './settings.ts';
 
 const configFile = 'orchestra.yaml';
@@ -25,5 +26,11 @@ export function readStart(environment: Environment, askedPath: string | undefine
   const { config, disabled } =
     path === undefined ? defaultConfig(environment) : { config: readConfig(path, environment), disabled: [] };
   const { host = config.server.host, port = config.server.port } = settings;
-  return { settings, config: { ...config, server: { ...config.server, host, port } }, configPath: path, disabled };
+  const effective = { ...config, server: { ...config.server, host, port } };
+  const problems = [...portProblems(port), ...crossChecks(effective)];
+  if (problems.length > 0) throw new ConfigError(problems);
+  return { settings, config: effective, configPath: path, disabled };
 }
+
+const portProblems = (port: number): string[] =>
+  Number.isInteger(port) && port >= 0 && port <= 65_535 ? [] : ['PORT: is a number from 0 to 65535'];

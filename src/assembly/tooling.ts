@@ -31,10 +31,11 @@ export interface ToolingOptions {
 export async function openTooling(options: ToolingOptions): Promise<Tooling> {
   const { config, slots, contract, patience } = options;
   const notes: string[] = [];
-  const upstreams = connectUpstreams(config, patience);
-  const sandbox = await openConfiguredSandbox(config, notes);
   const { sources, notes: sourceNotes } = await openSources(config);
   notes.push(...sourceNotes);
+  const sandbox = await openConfiguredSandbox(config, notes);
+  const upstreams = connectUpstreams(config, patience);
+  // Last, because these are processes: whatever else is wrong must have said so before.
   const engines = await openEngines(config, options.modelsFolder, notes);
   const parts = { config, contract, upstreams, engines, sources, sandbox, patience };
   const tools = new Map<string, Tool>();
