@@ -1,0 +1,70 @@
+import { afterEach, expect, test } from 'vitest';
+import { startTestGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
+import { type Chunk, chunksOf, contentOf, deltasOf, user } from '../support/http.ts';
+import { replies } from '../support/loopback/openai-replies.ts';
+
+/** The server on top of the real loop, real upstream clients and a loopback upstream. */
+let gateway: TestGateway | undefined;
+afterEach(async () => gateway?.close());
+
+async function post(options: TestGatewayOptions, fields: object, path = '/v1/chat/completions') {
+  gateway = await startTestGateway(options);
+  const body = JSON.stringify({ model: 'orchestra', messages: user('What is the capital of Norway?'), ...fields });
+  const response = await fetch(gateway.url + path, { method: 'POST', body });
+  return { status: response.status, headers: response.headers, text: await response.text() };
+}
+
+const search = { role: 'search', slot: 'search-1' } as const;
+const answer = { role: 'answer', slot: 'answer-1' } as const;
+
+test('a run that searches and answers is reported turn by turn, and found again', async () => {
+  const { text, headers } = await post({ script: [search, answer] }, { preferences: { explain: 'full' } });
+  const body = JSON.parse(text);
+  expect(body.choices[0].message.content).toBe('Hello from loopback.');
+  expect(body.x_orchestra.turns.map(({ role }: { role: string }) => role)).toEqual(['search', 'answer']);
+  expect(body.usage.cost).toBeGreaterThan(0.008);
+  const record = await fetch(`${gateway?.url}/v1/orchestra/runs/${headers.get('x-orchestra-run-id')}`);
+  expect(await record.json()).toMatchObject({ kind: 'run', status: 'completed', cost: { total: body.usage.cost } });
+});
+
+test('a streamed run tells its progress, then the answer', async () => {
+  const fields = { stream: true, preferences: { progress: 'reasoning' }, stream_options: { include_usage: true } };
+  const { text } = await post({ script: [search, answer] }, fields);
+  const chunks: Chunk[] = chunksOf(text);
+  expect(contentOf(chunks)).toBe('Hello from loopback.');
+  expect(deltasOf(chunks).filter(({ reasoning }) => reasoning)).toHaveLength(2);
+  expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { cost: expect.any(Number) } });
+});
+
+test('T11 a call to a client tool ends the answer, and its result is accepted in the next request', async () => {
+  const tools = [{ type: 'function', function: { name: 'city_temp', parameters: { type: 'object' } } }];
+  const call = { id: 'call_1', name: 'city_temp', arguments: '{"city":"Oslo"}' };
+  const first = JSON.parse((await post({ openAi: () => replies.calls(call) }, { tools })).text);
+  expect(first.choices[0]).toMatchObject({ finish_reason: 'tool_calls', message: { tool_calls: [{ id: 'call_1' }] } });
+  await gateway?.close();
+  const messages = [...user('a'), first.choices[0].message, { role: 'tool', tool_call_id: 'call_1', content: '7' }];
+  const second = await post({}, { tools, messages });
+  expect(JSON.parse(second.text).choices[0].message.content).toBe('Hello from loopback.');
+});
+
+test.each<[string, object, number, string]>([
+  ['a class that nobody offers', { privacy: 'local' }, 422, 'preferences.privacy'],
+  ['a limit below the cheapest answer', { max_cost_usd: 0 }, 422, 'preferences.max_cost_usd'],
+  ['a selector that matches nothing', { tools: { deny: ['answer-7'] } }, 400, 'preferences.tools.deny.0'],
+])('%s is refused before anything is spent', async (_, preferences, status, param) => {
+  const reply = await post({}, { preferences, stream: true });
+  expect([reply.status, JSON.parse(reply.text).error.param]).toEqual([status, param]);
+  expect(gateway?.openAi.requests).toHaveLength(0);
+});
+
+test('an upstream that fails for good is 502 without its host or key', async () => {
+  const reply = await post({ openAi: () => replies.badKey('sk-loopback') }, {});
+  expect(reply.status).toBe(502);
+  expect(reply.text).not.toMatch(/sk-loopback|127\.0\.0\.1/);
+});
+
+test('a dry run calls nobody', async () => {
+  const reply = await post({ script: [search] }, {}, '/v1/orchestra/decide');
+  expect(JSON.parse(reply.text)).toMatchObject({ role: 'search', slot: 'search-1' });
+  expect([gateway?.openAi.requests.length, gateway?.tavily.requests.length]).toEqual([0, 0]);
+});
