@@ -81,7 +81,7 @@ function decodingError(name: string, limit: number, cause: unknown): OrchestraEr
     : new OrchestraError('invalid_request', `The body is not valid ${name}.`, { cause });
 }
 
-export const bodyTooLarge = (limit: number) =>
+const bodyTooLarge = (limit: number) =>
   new OrchestraError('payload_too_large', `The body is larger than ${limit} bytes.`);
 
 /** RFC 1950: method 8 and a check that makes the first two bytes a multiple of 31. Some clients send raw deflate. */

@@ -31,7 +31,7 @@ export interface CallerPreferences {
   readonly warnings: readonly RunWarning[];
 }
 
-export const preferencesHeader = 'x-orchestra-preferences';
+const preferencesHeader = 'x-orchestra-preferences';
 const mostHeaderBytes = 4096;
 
 /**

@@ -9,7 +9,7 @@ import { answerWhole } from './run-whole.ts';
 import { modelOf, resolveModel } from './served-models.ts';
 import { isStrict } from './strict.ts';
 
-export const systemFingerprint = 'fp_orchestra1';
+const systemFingerprint = 'fp_orchestra1';
 
 export function chatRoutes(app: FastifyInstance, parts: ServerParts, inFlight: InFlight): void {
   app.post('/v1/chat/completions', { schema: routeSchemas.chat }, async (request, reply) => {

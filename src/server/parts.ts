@@ -36,7 +36,7 @@ export interface RelayedUpstream {
 
 export type SlotHealth = 'available' | 'recovering' | 'unavailable';
 
-export interface Readiness {
+interface Readiness {
   readonly ready: boolean;
   /** Sentences for the operator: what is missing, or what stands in for it. */
   readonly notes: readonly string[];

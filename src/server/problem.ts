@@ -39,7 +39,7 @@ const pathOf = ({ url }: FastifyRequest) => (url.split('?')[0] ?? '').slice(0, 2
 export function sendProblem(thrown: unknown, request: FastifyRequest, reply: FastifyReply): FastifyReply {
   const error = fromFramework(thrown) ?? toOrchestraError(thrown);
   const { status, retryable } = errorTable[error.code];
-  if (status >= 500) request.log.error({ err: error, cause: error.cause }, 'request failed');
+  if (status >= 500) request.log.error(logLine(error, request), 'request failed');
   if (status === 429 || status === 503) {
     const waitMs = error.retryAfterMs ?? 1000;
     reply.header('retry-after', String(Math.ceil(waitMs / 1000)));
@@ -49,6 +49,12 @@ export function sendProblem(thrown: unknown, request: FastifyRequest, reply: Fas
   reply.header('content-type', 'application/json; charset=utf-8');
   return reply.code(statusOverride(thrown) ?? status).send(JSON.stringify(errorEnvelope(error)));
 }
+
+/** What nobody foresaw, with its cause. A failed upstream is told by name and kind, since its cause may hold its host. */
+const logLine = (error: OrchestraError, { headers }: FastifyRequest) => ({
+  ...(error.code === 'internal' ? { err: error.cause } : { code: error.code, problem: error.message }),
+  clientRequestId: headers['x-client-request-id']?.slice(0, 128),
+});
 
 /** Fastify's own errors, before a handler ran: their texts are about HTTP and safe to show. */
 function fromFramework(thrown: unknown): OrchestraError | undefined {

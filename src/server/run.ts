@@ -30,12 +30,12 @@ export function prepareRun(
   request: FastifyRequest,
   parts: ServerParts,
   profile: string | undefined,
-): Pick<Run, 'chat' | 'spec' | 'warnings'> {
+): Pick<Run, 'chat' | 'warnings'> & { readonly spec: Omit<RunSpec, 'signal'> } {
   const body = parseChatRequest(request.body);
   const chat = prepareChat(body);
   const { caller, headers } = request;
   const { preferences, warnings } = collectPreferences({ body, headers, caller, profile, slots: parts.slots }, parts);
-  const spec: RunSpec = {
+  const spec = {
     runId: `run_${parts.newId()}`,
     keyName: caller.name,
     maxCostPerDay: maxCostPerDayOf(caller),
@@ -47,7 +47,6 @@ export function prepareRun(
     answerOptions: chat.answerOptions,
     streaming: chat.stream,
     seed: chat.seed,
-    signal: new AbortController().signal,
   };
   return { chat, spec, warnings };
 }

@@ -22,14 +22,14 @@ export const relayRequest = z.looseObject({
 });
 export type RelayRequest = z.infer<typeof relayRequest>;
 
-export const clientTool = z.looseObject({
+const clientTool = z.looseObject({
   type: z.string().default('function'),
   function: z.looseObject({ name: z.string().min(1) }).optional(),
 });
 
-export const legacyFunction = z.looseObject({ name: z.string().min(1) });
+const legacyFunction = z.looseObject({ name: z.string().min(1) });
 
-export const toolChoice = z.union([z.string(), z.looseObject({ type: z.string() })]);
+const toolChoice = z.union([z.string(), z.looseObject({ type: z.string() })]);
 
 export const chatRequest = relayRequest.extend({
   messages: z.array(chatMessage).min(1),

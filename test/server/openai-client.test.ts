@@ -203,6 +203,29 @@ describe('errors', () => {
     expect(reply.text).not.toMatch(/1234|10\.0/);
   });
 
+  test.each<[string, unknown, RegExp, RegExp]>([
+    ['a cause that nobody foresaw', new Error('broken invariant'), /broken invariant/, /never/],
+    [
+      'a failed upstream, without its host',
+      new OrchestraError('upstream_failed', 'It failed.', { cause: new Error('connect ECONNREFUSED 10.0.0.1:8000') }),
+      /upstream_failed.*It failed/,
+      /10\.0\.0\.1/,
+    ],
+  ])('the log tells %s', async (_, thrown, told, hidden) => {
+    const lines: string[] = [];
+    const stream = { write: (line: string) => lines.push(line) };
+    const before = () => {
+      throw thrown;
+    };
+    await client({ before }, { logger: { stream, level: 'error' } });
+    if (!server) throw new Error('the server did not start');
+    await askChat(server, {}, { 'x-client-request-id': 'mine-1', authorization: 'Bearer secret' });
+    expect(lines.join()).toMatch(told);
+    expect(lines.join()).toContain('mine-1');
+    expect(lines.join()).not.toMatch(hidden);
+    expect(lines.join()).not.toContain('secret');
+  });
+
   test('the client does not repeat a request that failed after money was spent', async () => {
     let asked = 0;
     const record = { error: { code: 'policy_busy' as const, message: 'Busy.' } };

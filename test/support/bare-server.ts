@@ -29,7 +29,7 @@ export const keyNamed = (name: string, secret: string, ceiling = {}) => ({
   ceiling,
 });
 
-export const answerSlot: Slot = aSlot({ id: 'answer-1', model: 'loopback/large', regions: ['us'], clientTools: true });
+const answerSlot: Slot = aSlot({ id: 'answer-1', model: 'loopback/large', regions: ['us'], clientTools: true });
 
 /** A model of the loopback upstream, served as `loopback/NAME`. */
 export function relayedModel(name: string, facts: Partial<Slot> = {}): RelayedModel {

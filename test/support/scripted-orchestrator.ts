@@ -49,14 +49,14 @@ async function* play(spec: RunSpec, script: Script): AsyncGenerator<RunEvent, Ru
   return { ...recordOf(spec), ...script.record };
 }
 
-export const policyOfScript = {
+const policyOfScript = {
   name: 'scripted',
   backend: 'scripted',
   contract: 'slots-1',
   contractHash: '0'.repeat(64),
 };
 
-export const recordOf = (spec: RunSpec): RunRecord => ({
+const recordOf = (spec: RunSpec): RunRecord => ({
   version: 1,
   runId: spec.runId,
   kind: 'run',
