@@ -39,7 +39,8 @@ export class EngineClient implements InferenceEngine {
   #lastId = 0;
   /** Why there is no session now. */
   #absence = new EngineFailure('unavailable', 'the inference host has not been started');
-  #closed: (() => void) | undefined;
+  #closing: Promise<void> | undefined;
+  #sessionGone: Promise<void> | undefined;
 
   constructor(options: EngineOptions, settings: HostSettings) {
     this.#options = options;
@@ -90,15 +91,17 @@ export class EngineClient implements InferenceEngine {
     return reply.tokens;
   }
 
-  async close(): Promise<void> {
+  close(): Promise<void> {
+    this.#closing ??= this.#shutDown();
+    return this.#closing;
+  }
+
+  async #shutDown(): Promise<void> {
     clearTimeout(this.#restart);
-    const gone = new Promise<void>((resolve) => {
-      this.#closed = resolve;
-    });
     await this.#opening?.catch(() => undefined);
-    if (this.#session === undefined) return this.#lose(closedFailure());
-    this.#session.kill('the engine was closed');
-    await gone;
+    this.#session?.kill('the engine was closed');
+    await this.#sessionGone;
+    this.#lose(closedFailure());
   }
 
   #ask(body: RequestBody, signal: AbortSignal): Promise<Reply> {
@@ -150,24 +153,31 @@ export class EngineClient implements InferenceEngine {
   }
 
   async #openSession(): Promise<void> {
+    let markGone = () => {};
+    const gone = new Promise<void>((resolve) => {
+      markGone = resolve;
+    });
     const session = await openSession(this.#options, this.#settings, {
-      exit: (end) => this.#onExit(end),
+      exit: (end) => {
+        markGone();
+        this.#onExit(end);
+      },
       // Replies to requests that were given up find nobody, and need nobody.
       message: (message) => 'id' in message && this.#open.get(message.id)?.reply(message),
     });
+    this.#sessionGone = gone;
     this.#session = session;
     this.#info = session.info;
     this.#openedAtMs = performance.now();
   }
 
   #onExit({ how, complaints }: HostEnd): void {
-    if (this.#closed) {
+    if (this.#closing) {
       this.#lose(closedFailure());
-      this.#closed();
       return;
     }
-    const lived = performance.now() - this.#openedAtMs;
-    if (lived > this.#settings.longestRestartMs) this.#restartsInARow = 0;
+    const livedMs = performance.now() - this.#openedAtMs;
+    if (livedMs > this.#settings.longestRestartMs) this.#restartsInARow = 0;
     this.#lose(new EngineFailure('crashed', `the inference host is being restarted: ${how}`, complaints));
     this.#restartLater();
   }
@@ -185,7 +195,7 @@ export class EngineClient implements InferenceEngine {
       this.#opening = this.#openSession();
       this.#opening.catch((error: EngineFailure) => {
         this.#absence = error;
-        if (!this.#closed) this.#restartLater();
+        if (!this.#closing) this.#restartLater();
       });
     }, delayMs);
   }

@@ -13,7 +13,7 @@ export async function* generateText(
   signal: AbortSignal,
 ): AsyncGenerator<GenerateEvent> {
   const cachedTokens = sequence.cachedPrefix(prompt);
-  const decoder = tokenDecoder((ids, before) => tokens.toText(ids as Token[], before as Token[]));
+  const decoder = tokenDecoder<Token>((ids, before) => tokens.toText(ids, before));
   const filter = stopFilter(request.stop);
   const { temperature, topP, seed } = request;
   let outputTokens = 0;

@@ -40,31 +40,41 @@ export function spawnHost(
     env: { HOME: tmpdir(), TMPDIR: tmpdir(), ...environment },
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
   });
-  // Descriptors above 2 that are pipes are duplex sockets.
-  const connection = child.stdio[hostDescriptor] as Duplex;
-  const complaints = tailOf(child.stdio[2]);
   let killedFor: string | undefined;
   const kill = (reason: string) => {
     killedFor ??= reason;
     child.kill('SIGKILL');
   };
-  const decode = frameDecoder();
-  connection.on('data', (bytes: Buffer) => {
-    try {
-      for (const frame of decode(bytes)) for (const message of hostFrame.parse(frame)) events.message(message);
-    } catch {
-      kill('it sent a corrupt frame');
-    }
+  const complaints = tailOf(child.stderr);
+  onceGone(child, (how) => events.exit({ how: killedFor ?? how, complaints: complaints() }));
+  // A pipe above 2 is a duplex socket; there is none when the process could not be created.
+  const connection = child.stdio?.[hostDescriptor] as Duplex | undefined;
+  const read = messageReader();
+  connection?.on('data', (bytes: Buffer) => {
+    const messages = read(bytes);
+    if (messages === undefined) kill('it sent a corrupt frame');
+    else messages.forEach(events.message);
   });
   // A write to a dead host fails before we hear how it died, so this is no reason of its own.
-  connection.on('error', () => child.kill('SIGKILL'));
-  onceGone(child, (how) => events.exit({ how: killedFor ?? how, complaints: complaints() }));
+  connection?.on('error', () => child.kill('SIGKILL'));
   return {
     kill,
     send(message) {
       const frame = encodeFrame(message);
-      if (connection.writable) connection.write(frame);
+      if (connection?.writable) connection.write(frame);
     },
+  };
+}
+
+/** Undefined once the host has said something that is no message. */
+function messageReader(): (bytes: Buffer) => FromHost[] | undefined {
+  const decode = frameDecoder();
+  return (bytes) => {
+    try {
+      return decode(bytes).flatMap((frame) => hostFrame.parse(frame));
+    } catch {
+      return undefined;
+    }
   };
 }
 
@@ -88,7 +98,7 @@ function onceGone(child: ChildProcess, report: (how: string) => void): void {
   );
 }
 
-function tailOf(stream: Readable | null): () => string {
+function tailOf(stream: Readable | null | undefined): () => string {
   let tail = '';
   stream?.setEncoding('utf8').on('data', (text: string) => {
     tail = (tail + text).slice(-keptStderrCharacters);

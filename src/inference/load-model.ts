@@ -37,8 +37,8 @@ export async function loadModel(options: EngineOptions): Promise<LoadedModel> {
   const log: string[] = [];
   const llama = await openDevice(options, log);
   try {
+    const device = await deviceName(options, llama);
     await requireMemory(options, facts, llama);
-    const device = options.device === 'cpu' ? 'cpu' : `cuda (${(await llama.getGpuDeviceNames()).join(', ')})`;
     const weightsHash = await sha256OfFile(options.modelPath);
     return { ...(await openModel(options, llama)), llama, facts, device, weightsHash };
   } catch (error) {
@@ -74,11 +74,21 @@ async function openDevice(options: EngineOptions, log: string[]): Promise<Llama>
   }
 }
 
-function deviceMessage(options: EngineOptions, error: unknown): string {
-  const missing = error instanceof NoBinaryFoundError ? 'no engine for it works here' : 'the engine failed to start';
-  if (options.device === 'cpu') return `device cpu was asked for, but ${missing}; reinstall with optional packages`;
-  return `device cuda was asked for, but ${missing}: check driver, CUDA runtime and the package for CUDA; the CPU is not taken in silence, ask for device cpu to use it`;
+function deviceMessage({ device }: EngineOptions, error: unknown): string {
+  if (device === 'cuda') return noCuda('no engine for it works here');
+  const problem = error instanceof NoBinaryFoundError ? 'no engine for it works here' : 'the engine failed to start';
+  return `device cpu was asked for, but ${problem}; reinstall with optional packages`;
 }
+
+async function deviceName({ device }: EngineOptions, llama: Llama): Promise<string> {
+  if (device === 'cpu') return 'cpu';
+  const names = await llama.getGpuDeviceNames();
+  if (llama.gpu !== 'cuda' || names.length === 0) throw new EngineFailure('unavailable', noCuda('it shows no device'));
+  return `cuda (${names.join(', ')})`;
+}
+
+const noCuda = (problem: string): string =>
+  `device cuda was asked for, but ${problem}: check driver, CUDA runtime and the package for CUDA; the CPU is not taken in silence, ask for device cpu to use it`;
 
 async function requireMemory(options: EngineOptions, facts: GgufFacts, llama: Llama): Promise<void> {
   const cacheBytes = facts.cacheBytesPerToken * options.contextTokens * options.sequences;

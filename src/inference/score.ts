@@ -72,7 +72,7 @@ interface Thought {
 async function think(plan: ScorePlan, sequence: Sequence, tokens: ModelTokens, signal: AbortSignal): Promise<Thought> {
   const { budgetTokens, close } = plan.request.thought;
   const tag = close.text.trim();
-  const decoder = tokenDecoder((ids, before) => tokens.toText(ids as Token[], before as Token[], { markup: true }));
+  const decoder = tokenDecoder<Token>((ids, before) => tokens.toText(ids, before, { markup: true }));
   const written: { readonly token: Token; readonly end: number }[] = [];
   let text = '';
   let sampledTokens = 0;

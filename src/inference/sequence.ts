@@ -1,5 +1,6 @@
 import { type ControlledEvaluateInputItem, type LlamaContextSequence, type Token, TokenBias } from 'node-llama-cpp';
 import type { DecodeTurns } from './decode-turns.ts';
+import { EngineFailure } from './engine.ts';
 import type { ModelTokens } from './tokens.ts';
 
 export interface SequenceLimits {
@@ -7,14 +8,21 @@ export interface SequenceLimits {
   readonly prefillChunkTokens: number;
 }
 
+type Chances = ReadonlyMap<Token, number>;
+
 export interface Sampling {
   readonly temperature: number;
   readonly topP: number;
   readonly seed: number;
 }
 
-/** Lifts the admissible tokens above all others, and still leaves single-precision logits five digits. */
-const admissibleLogitBias = 100;
+/**
+ * Lifts the admissible tokens above all others and leaves single-precision logits five digits; the second, three
+ * digits, is for models so sure of something else that the first does not suffice.
+ */
+const logitBiases = [100, 10_000];
+/** Less likely tokens are never sampled: sorting a vocabulary of 49,152 costs a quarter of a small model's time. */
+const sampledTopK = 1_000;
 /** Keeps logarithms finite where a chance is too small for single precision. */
 const smallestProbability = 1e-38;
 
@@ -27,14 +35,18 @@ export class Sequence {
   readonly #tokens: ModelTokens;
   readonly #turns: DecodeTurns;
   readonly #limits: SequenceLimits;
-  /** Prompt tokens computed since the engine started; requests take the difference. */
-  evaluatedPromptTokens = 0;
+  #evaluatedPromptTokens = 0;
 
   constructor(native: LlamaContextSequence, tokens: ModelTokens, turns: DecodeTurns, limits: SequenceLimits) {
     this.#native = native;
     this.#tokens = tokens;
     this.#turns = turns;
     this.#limits = limits;
+  }
+
+  /** Prompt tokens computed since the engine started; requests take the difference. */
+  get evaluatedPromptTokens(): number {
+    return this.#evaluatedPromptTokens;
   }
 
   /** How many leading tokens are in the cache already; the last one always has to be computed again. */
@@ -48,12 +60,7 @@ export class Sequence {
 
   /** Chances of the admissible tokens to follow, renormalised over them. */
   async probe(tokens: readonly Token[], admissible: readonly Token[], signal: AbortSignal): Promise<number[]> {
-    const biased = admissible.some((token) => this.#tokens.isEnd(token))
-      ? undefined
-      : await this.#nextTokenChances(tokens, signal, admissible);
-    const complete = biased !== undefined && admissible.every((token) => biased.has(token));
-    // End tokens cannot be biased, and a lead of more than the bias would hide an admissible token: ask for all then.
-    const chances = complete ? biased : await this.#nextTokenChances(tokens, signal);
+    const chances = await this.#chancesOf(admissible, tokens, signal);
     const weights = admissible.map((token) => Math.max(chances.get(token) ?? 0, smallestProbability));
     const total = weights.reduce((sum, weight) => sum + weight, 0);
     return weights.map((weight) => weight / total);
@@ -62,8 +69,8 @@ export class Sequence {
   /** Sampled tokens one by one, the end token included. Ends by itself only when the context is full. */
   async *sample(tokens: readonly Token[], sampling: Sampling, signal: AbortSignal): AsyncGenerator<Token, void> {
     const last = await this.#prefill(tokens, signal);
-    const generator = this.#native.evaluate([last], { ...sampling, topK: 0, minP: 0, yieldEogToken: true });
-    this.evaluatedPromptTokens++;
+    const generator = this.#native.evaluate([last], { ...sampling, topK: sampledTopK, minP: 0, yieldEogToken: true });
+    this.#evaluatedPromptTokens++;
     try {
       for (;;) {
         const { value, done } = await this.#turns.take(signal, () => generator.next());
@@ -86,28 +93,33 @@ export class Sequence {
     for (let start = kept; start < tokens.length - 1; start += this.#limits.prefillChunkTokens) {
       const chunk = tokens.slice(start, Math.min(start + this.#limits.prefillChunkTokens, tokens.length - 1));
       await this.#turns.take(signal, () => this.#native.controlledEvaluate(chunk));
-      this.evaluatedPromptTokens += chunk.length;
+      this.#evaluatedPromptTokens += chunk.length;
     }
     return last;
+  }
+
+  async #chancesOf(admissible: readonly Token[], tokens: readonly Token[], signal: AbortSignal): Promise<Chances> {
+    // The library biases no end tokens, so they are compared in the whole vocabulary.
+    if (admissible.some((token) => this.#tokens.isEnd(token))) return this.#nextTokenChances(tokens, signal, {});
+    for (const logit of logitBiases) {
+      const tokenBias = TokenBias.for(this.#native.model);
+      for (const token of admissible) tokenBias.set(token, { logit });
+      const chances = await this.#nextTokenChances(tokens, signal, { tokenBias, topK: admissible.length });
+      if (admissible.every((token) => chances.has(token))) return chances;
+    }
+    throw new EngineFailure('crashed', 'the model gives no chance to some admissible token');
   }
 
   async #nextTokenChances(
     tokens: readonly Token[],
     signal: AbortSignal,
-    only?: readonly Token[],
-  ): Promise<Map<Token, number>> {
+    masking: { readonly tokenBias?: TokenBias; readonly topK?: number },
+  ): Promise<Chances> {
     const last = await this.#prefill(tokens, signal);
-    const masking = only ? { tokenBias: this.#bias(only), topK: only.length } : { topK: 0 };
-    const generateNext = { probabilities: true, options: { temperature: 1, topP: 1, minP: 0, seed: 0, ...masking } };
-    const input: ControlledEvaluateInputItem[] = [[last, { generateNext }]];
+    const options = { temperature: 1, topK: 0, topP: 1, minP: 0, seed: 0, ...masking };
+    const input: ControlledEvaluateInputItem[] = [[last, { generateNext: { probabilities: true, options } }]];
     const [output] = await this.#turns.take(signal, () => this.#native.controlledEvaluate(input));
-    this.evaluatedPromptTokens++;
+    this.#evaluatedPromptTokens++;
     return output?.next.probabilities ?? new Map<Token, number>();
-  }
-
-  #bias(tokens: readonly Token[]): TokenBias {
-    const bias = TokenBias.for(this.#native.model);
-    for (const token of tokens) bias.set(token, { logit: admissibleLogitBias });
-    return bias;
   }
 }

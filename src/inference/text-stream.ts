@@ -1,8 +1,8 @@
 /** Turns tokens into text as they come, and cuts that text where a stop string begins. */
 
-export interface TokenDecoder {
+export interface TokenDecoder<Token> {
   /** The text that is certain after this token; empty while a character is incomplete. */
-  push(token: number): string;
+  push(token: Token): string;
   /** What is left at the end; an incomplete character becomes U+FFFD. */
   flush(): string;
 }
@@ -12,11 +12,11 @@ const replacementCharacter = '\uFFFD';
 const longestCharacterTokens = 4;
 
 /** `detokenize` gets the tokens to turn into text, and those before them for models that care about spaces. */
-export function tokenDecoder(
-  detokenize: (tokens: readonly number[], before: readonly number[]) => string,
-): TokenDecoder {
-  let before: readonly number[] = [];
-  let pending: number[] = [];
+export function tokenDecoder<Token>(
+  detokenize: (tokens: readonly Token[], before: readonly Token[]) => string,
+): TokenDecoder<Token> {
+  let before: readonly Token[] = [];
+  let pending: Token[] = [];
   const take = (text: string): string => {
     before = pending;
     pending = [];

@@ -33,7 +33,7 @@ describe('tokenDecoder', () => {
 
   test('tells the detokenizer which tokens came before', () => {
     const seen: (readonly number[])[] = [];
-    const decoder = tokenDecoder((tokens, before) => {
+    const decoder = tokenDecoder<number>((tokens, before) => {
       seen.push([...before]);
       return decodeBytes(tokens);
     });

@@ -89,8 +89,8 @@ function scoring(engine: () => InferenceEngine): void {
     expectClose(await chances(engine(), request), softmax(1, 3));
   });
 
-  test('scores choices that the model finds all but impossible', async () => {
-    expectClose(await chances(engine(), scoreRequest([untrusted('#')], single('a', 'b'))), softmax(-40, -41));
+  test.each(['#', '%'])('scores choices that are all but impossible after %s', async (prompt) => {
+    expectClose(await chances(engine(), scoreRequest([untrusted(prompt)], single('a', 'b'))), softmax(-40, -41));
   });
 
   test('gives a single choice the chance 1', async () => {
