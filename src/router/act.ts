@@ -1,15 +1,14 @@
 import { performance } from 'node:perf_hooks';
-import type { FailedObservation, Observation } from '../contract/evidence.ts';
+import type { Observation } from '../contract/evidence.ts';
 import { type Hold, isRefusal } from '../cost/ledger.ts';
-import type { NanoUsd } from '../cost/money.ts';
-import { zeroUsd } from '../cost/money.ts';
+import { type NanoUsd, zeroUsd } from '../cost/money.ts';
 import type { MeteredUsage } from '../cost/usage.ts';
 import type { ToolOutcome } from '../tools/tool.ts';
-import type { ChatDelta } from '../upstream/chat.ts';
 import { abandonedUsage } from './affordable.ts';
+import { type AnswerWriter, createAnswerWriter, type Hearing } from './answer-writer.ts';
 import type { Choice } from './choose.ts';
 import type { TurnOption } from './options.ts';
-import type { ClientUsage, RunEvent, TurnRecord } from './run.ts';
+import type { RunError, RunEvent, TurnRecord } from './run.ts';
 import type { RunState } from './run-state.ts';
 
 /** What was decided this turn, and by whom. */
@@ -30,14 +29,24 @@ interface Deed {
  * @returns false when the chosen slot failed, so that the turn may be taken again without it.
  */
 export async function* act(plan: TurnPlan, state: RunState): AsyncGenerator<RunEvent, boolean> {
+  const { candidate } = plan.choice;
   const startedAtMs = performance.now();
   let deed: Deed = { outcome: 'cut off', cost: undefined };
   try {
-    deed = yield* holdAndExecute(plan.choice.candidate, state);
+    deed = candidate.delivers ? yield* deliver(candidate, state) : yield* holdAndExecute(candidate, state);
   } finally {
     state.turns.push(recordOf(plan, deed, performance.now() - startedAtMs));
   }
-  return !state.failures.has(plan.choice.candidate.slot.id);
+  return !state.failures.has(candidate.slot.id);
+}
+
+/** Hands out an attempt that was paid for when it was made. */
+function* deliver({ delivers, slot }: TurnOption, state: RunState): Generator<RunEvent, Deed> {
+  const text = delivers?.text ?? '';
+  state.textSent = true;
+  yield { type: 'answer-delta', delta: { type: 'text', text } };
+  state.deliver(delivers?.id ?? '', slot);
+  return { outcome: 'delivered', cost: zeroUsd };
 }
 
 async function* holdAndExecute(option: TurnOption, state: RunState): AsyncGenerator<RunEvent, Deed> {
@@ -47,59 +56,33 @@ async function* holdAndExecute(option: TurnOption, state: RunState): AsyncGenera
     state.giveUp(option.slot, { kind: 'failed', reason: 'not affordable any more', retryable: false });
     return { outcome: 'not affordable', cost: zeroUsd };
   }
-  const writer = createAnswerWriter(state.spec.streaming);
+  const writer = createAnswerWriter(hearingOf(option, state));
   let outcome: ToolOutcome | undefined;
   try {
-    outcome = yield* writer.relay(option, state);
+    outcome = yield* writer.relay(option.tool, option.input);
   } finally {
-    // The tool was cut off: what it consumed is unknown, so the upper bound of what it wrote is booked.
+    state.textSent ||= writer.committed();
+    // The tool was cut off, and what it consumed is unknown: what it was given and what it wrote is booked.
     if (outcome === undefined) close(state, hold, abandonedUsage(bound, writer.codePoints()));
   }
-  const cost = close(state, hold, consumed(outcome, bound, writer.codePoints()));
-  conclude(option, outcome, state, writer.codePoints());
+  const cost = close(state, hold, consumed(outcome, bound, writer));
+  conclude(option, outcome, state, writer);
   if (state.answer) yield* writer.flush();
-  return { outcome: describe(outcome.observation), cost };
+  return { outcome: describe(outcome.observation, option), cost };
 }
 
-/** Passes deltas on as they come, or keeps them until the answer is known to be whole. */
-function createAnswerWriter(streaming: boolean) {
-  const kept: RunEvent[] = [];
-  let written = 0;
-  return {
-    codePoints: () => written,
-    async *relay({ tool, input }: TurnOption, state: RunState): AsyncGenerator<RunEvent, ToolOutcome> {
-      const execution = tool.execute(input);
-      try {
-        for (;;) {
-          const step = await execution.next();
-          if (step.done) return step.value;
-          written += lengthOf(step.value);
-          const event: RunEvent = { type: 'answer-delta', delta: step.value };
-          if (!streaming) kept.push(event);
-          else {
-            state.textSent ||= step.value.type !== 'reasoning';
-            yield event;
-          }
-        }
-      } finally {
-        await execution.return(abandoned);
-      }
-    },
-    *flush(): Generator<RunEvent> {
-      yield* kept;
-    },
-  };
+function hearingOf({ role }: TurnOption, { spec }: RunState): Hearing {
+  if (role === 'attempt') return 'kept';
+  return spec.streaming ? 'live' : 'whole';
 }
-
-/** Only to end a generator that nobody reads any more. */
-const abandoned: ToolOutcome = { observation: { kind: 'failed', reason: 'abandoned', retryable: false }, usage: [] };
-
-const lengthOf = (delta: ChatDelta): number =>
-  delta.type === 'tool_call' ? delta.argumentsDelta.length + (delta.name?.length ?? 0) : delta.text.length;
 
 /** A failed call that wrote something was billed something, whether or not the upstream said so. */
-function consumed({ usage }: ToolOutcome, bound: readonly MeteredUsage[], written: number): readonly MeteredUsage[] {
-  return usage.length === 0 && written > 0 ? abandonedUsage(bound, written) : usage;
+function consumed(
+  { usage }: ToolOutcome,
+  bound: readonly MeteredUsage[],
+  writer: AnswerWriter,
+): readonly MeteredUsage[] {
+  return usage.length === 0 && writer.codePoints() > 0 ? abandonedUsage(bound, writer.codePoints()) : usage;
 }
 
 function close(state: RunState, hold: Hold, usage: readonly MeteredUsage[]): NanoUsd | undefined {
@@ -114,46 +97,44 @@ function close(state: RunState, hold: Hold, usage: readonly MeteredUsage[]): Nan
   return priced.known ? priced.total : undefined;
 }
 
-function conclude(option: TurnOption, outcome: ToolOutcome, state: RunState, written: number): void {
-  const { observation, usage } = outcome;
-  if (observation.kind === 'failed') fail(option, observation, state);
-  else if (observation.kind === 'answer') {
-    const finishReason = outcome.finishReason ?? 'stop';
-    state.answer = { slot: option.slot, finishReason, usage: clientUsage(usage, state, written) };
-    if (finishReason === 'length' && option.input.maxOutputTokens < option.wantedOutputTokens) {
-      state.forcedBy ??= 'max_cost_usd';
-      state.warn('answer_capped', 'The answer was cut where the money for it ended.');
-    }
-  } else state.observe(observation, option.slot);
+function conclude(option: TurnOption, outcome: ToolOutcome, state: RunState, writer: AnswerWriter): void {
+  const { observation } = outcome;
+  if (observation.kind === 'failed') {
+    state.giveUp(option.slot, observation);
+    if (writer.committed()) state.error = brokenOff(option.slot.id, observation.reason);
+  } else if (observation.kind === 'answer') concludeAnswer(option, observation.text, outcome, state, writer);
+  else state.observe(observation, option.slot);
 }
 
-function fail({ slot }: TurnOption, failure: FailedObservation, state: RunState): void {
-  state.giveUp(slot, failure);
-  if (!state.textSent) return;
-  state.error = { code: 'upstream_failed', message: `The answer broke off (${slot.id}: ${failure.reason}).` };
+const brokenOff = (slot: string, reason: string): RunError => ({
+  code: 'upstream_failed',
+  message: `The answer broke off (${slot}: ${reason}).`,
+});
+
+function concludeAnswer(
+  { role, slot, input, wantedOutputTokens }: TurnOption,
+  text: string,
+  { usage, finishReason = 'stop' }: ToolOutcome,
+  state: RunState,
+  writer: AnswerWriter,
+): void {
+  const answer = { slot, finishReason, usage: state.clientUsage(usage[0]?.usage, writer.codePoints()) };
+  if (role === 'attempt') {
+    state.keepAttempt(text, answer);
+    return;
+  }
+  state.answer = answer;
+  if (finishReason === 'length' && input.maxOutputTokens < wantedOutputTokens) {
+    state.forcedBy ??= 'max_cost_usd';
+    state.warn('answer_capped', 'The answer was cut where the money for it ended.');
+  }
 }
 
-/** The client's own conversation and the visible answer; hidden calls are in the cost report instead. */
-function clientUsage(usage: readonly MeteredUsage[], state: RunState, written: number): ClientUsage {
-  const reported = usage[0]?.usage;
-  const { evidence, spec } = state;
-  const untouched = evidence.documents.length + evidence.codeRuns.length + evidence.attempts.length === 0;
-  const ownTokens = Math.max(1, spec.needs.contextTokens);
-  const prompt =
-    reported && untouched ? reported.inputTokens + reported.cacheReadTokens + reported.cacheWriteTokens : ownTokens;
-  return {
-    promptTokens: prompt,
-    completionTokens: reported ? reported.outputTokens + reported.reasoningTokens : Math.ceil(written / 4),
-    reasoningTokens: reported?.reasoningTokens ?? 0,
-    cachedTokens: untouched ? (reported?.cacheReadTokens ?? 0) : 0,
-  };
-}
-
-function describe(observation: Observation): string {
+function describe(observation: Observation, { role }: TurnOption): string {
   if (observation.kind === 'failed') return `failed: ${observation.reason}`;
   if (observation.kind === 'documents') return `documents: ${observation.documents.length}`;
   if (observation.kind === 'code_run') return 'code ran';
-  return observation.kind === 'answer' ? 'answered' : 'attempted';
+  return role === 'attempt' ? 'attempted' : 'answered';
 }
 
 function recordOf(plan: TurnPlan, { outcome, cost }: Deed, latencyMs: number): TurnRecord {
@@ -161,13 +142,13 @@ function recordOf(plan: TurnPlan, { outcome, cost }: Deed, latencyMs: number): T
   return {
     turn: plan.turn,
     role: candidate.role,
-    slot: candidate.slot.id,
+    slot: candidate.id,
     model: candidate.slot.model,
     probability,
     candidates: records,
     decidedBy: plan.decidedBy,
     expectedCost: candidate.expectedCost,
-    expectedLatencyMs: candidate.slot.latencyMs,
+    expectedLatencyMs: candidate.expectedLatencyMs,
     cost,
     latencyMs: Math.round(latencyMs),
     outcome,

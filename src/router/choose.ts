@@ -36,17 +36,21 @@ export function choose<Option extends Candidate>(
   return { candidate: best.candidate, probability: best.record.probability, records: tilted };
 }
 
-function recordOf({ role, slot, expectedCost }: Candidate, opinion: PolicyOpinion, index: number): CandidateRecord {
+function recordOf(
+  { id, role, expectedCost, expectedLatencyMs }: Candidate,
+  opinion: PolicyOpinion,
+  index: number,
+): CandidateRecord {
   const probability = opinion.probabilities[index] ?? 0;
   const pRight = opinion.pRight?.[index];
   return {
     role,
-    slot: slot.id,
+    slot: id,
     probability,
     policyProbability: probability,
     ...(pRight === undefined ? {} : { pRight }),
     expectedCost,
-    expectedLatencyMs: slot.latencyMs,
+    expectedLatencyMs,
   };
 }
 
@@ -65,8 +69,9 @@ function tiltWithinRoles(
     const facts = members.map(({ record, candidate }) => ({
       probability: record.policyProbability,
       costUsd: candidate.expectedCost === undefined ? unknownCostUsd : toUsdNumber(candidate.expectedCost),
-      latencyMs: candidate.slot.latencyMs,
-      privacy: privacyRank(candidate.slot.privacy),
+      latencyMs: candidate.expectedLatencyMs,
+      // A delivery shows nobody anything new.
+      privacy: candidate.delivers ? 1 : privacyRank(candidate.slot.privacy),
       selectorWeight: selectorWeight(candidate.slot, weights),
     }));
     for (const [at, probability] of tilt(facts, weights, scales).entries()) {

@@ -2,7 +2,8 @@ import { formatUsd, type NanoUsd } from '../cost/money.ts';
 import { OrchestraError, toOrchestraError } from '../errors.ts';
 import type { LimitApplied } from '../preferences/limits.ts';
 import type { RunClock } from './clock.ts';
-import type { ForcingLimit, TurnOptions } from './options.ts';
+import type { ForcingLimit } from './in-time.ts';
+import type { TurnOptions } from './options.ts';
 import type { RunSpec } from './run.ts';
 import type { RunState } from './run-state.ts';
 

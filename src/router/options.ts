@@ -1,11 +1,14 @@
+import { deliverableAttempts } from '../contract/apply.ts';
+import type { Attempt, Evidence } from '../contract/evidence.ts';
 import type { Budget } from '../cost/ledger.ts';
-import { type NanoUsd, zeroUsd } from '../cost/money.ts';
+import { type NanoUsd, nanoUsd, zeroUsd } from '../cost/money.ts';
 import type { PriceBook } from '../cost/price-book.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { Tool, ToolInput } from '../tools/tool.ts';
 import { affordableOutputTokens, boundPrice, expectedPrice, least, leastAnswerTokens } from './affordable.ts';
-import type { Candidate } from './policy.ts';
-import type { RunSpec } from './run.ts';
+import { type ForcingLimit, inTime } from './in-time.ts';
+import type { Candidate, DecisionRole } from './policy.ts';
+import type { RunSpec, TurnRecord } from './run.ts';
 
 /** One choice of a turn with everything needed to act on it. */
 export interface TurnOption extends Candidate {
@@ -17,14 +20,12 @@ export interface TurnOption extends Candidate {
   readonly keepBack: NanoUsd;
 }
 
-export type ForcingLimit = 'max_turns' | 'max_cost_usd' | 'max_latency_ms';
-
 export interface TurnOptions {
   readonly options: readonly TurnOption[];
-  readonly ruledOut: readonly { readonly slot: string; readonly reason: string }[];
+  readonly ruledOut: TurnRecord['ruledOut'];
   /** The limit that left nothing but an answer, where there was more to choose before it. */
   readonly forcedBy: ForcingLimit | undefined;
-  /** What the cheapest answer needs at least; undefined when no answer slot is admissible at all. */
+  /** What the cheapest answer needs at least; undefined when no answer slot is left. */
   readonly cheapestAnswer: NanoUsd | undefined;
 }
 
@@ -34,13 +35,25 @@ export interface TurnSituation {
   readonly admissible: readonly Slot[];
   /** Slots that this run gave up, with the reason. */
   readonly excluded: ReadonlyMap<string, string>;
+  readonly evidence: Evidence;
+  /** Whether the policy's contract knows attempts and their delivery. */
+  readonly attempts: boolean;
   readonly inputFor: (slot: Slot, maxOutputTokens: number) => ToolInput;
-  readonly documents: number;
-  readonly codeRuns: number;
   readonly turnsLeft: number;
   readonly timeLeftMs: number;
 }
 
+/** What money is looked at with. */
+interface Means {
+  readonly tools: ReadonlyMap<string, Tool>;
+  readonly prices: PriceBook;
+  readonly available: NanoUsd | undefined;
+  /** Price of the shortest worthwhile answer at the cheapest slot; 0 once an attempt can be delivered for nothing. */
+  readonly keepBack: NanoUsd;
+}
+
+/** Contract `slots-2`. */
+const mostAttempts = 4;
 /** Experts that prepare write little: a query, a short program. */
 const prepareOutputTokens = 2048;
 /** The same problem and evidence would only be calculated the same way again. */
@@ -55,96 +68,113 @@ export function optionsOf(
 ): TurnOptions {
   const ruledOut: { slot: string; reason: string }[] = [];
   const open = situation.admissible.filter((slot) => {
-    const reason = situation.excluded.get(slot.id) ?? withdrawal(slot, situation);
+    const reason = situation.excluded.get(slot.id) ?? withdrawal(slot, situation.evidence);
     if (reason !== undefined) ruledOut.push({ slot: slot.id, reason });
     return reason === undefined;
   });
-  const available = budget.remaining();
+  const cheapestAnswer = cheapest(open, situation, tools, prices);
+  const deliveries = situation.attempts ? deliveriesOf(situation, tools) : [];
+  const keepBack = deliveries.length > 0 ? zeroUsd : (cheapestAnswer ?? zeroUsd);
+  const means = { tools, prices, available: budget.remaining(), keepBack };
+  const wishes = open.flatMap((slot) => rolesOf(slot, situation).map((role) => ({ role, slot })));
+  const affordable = wishes.flatMap(({ role, slot }) => {
+    const option = role === 'answer' ? answerOption(slot, situation, means) : stepOption(role, slot, situation, means);
+    if (typeof option === 'object') return [option];
+    ruledOut.push({ slot: slot.id, reason: option });
+    return [];
+  });
+  const timed = inTime([...affordable, ...deliveries], situation, (slot, reason) => ruledOut.push({ slot, reason }));
+  const steps = wishes.filter(({ role }) => role !== 'answer').length;
+  return { options: timed.options, ruledOut, forcedBy: steps > 0 ? timed.forcedBy : undefined, cheapestAnswer };
+}
+
+/** Tools that have done their part leave the choice, so that a run cannot turn in circles. */
+function withdrawal(slot: Slot, { documents, codeRuns }: Evidence): string | undefined {
+  if (slot.role === 'search' && documents.length > 0) return 'documents are there already';
+  if (slot.role === 'enhance_reasoning' && codeRuns.length >= mostCodeRuns) return 'code ran often enough';
+  return undefined;
+}
+
+function rolesOf(slot: Slot, { attempts, spec, evidence }: TurnSituation): readonly DecisionRole[] {
+  if (slot.role !== 'answer') return [slot.role];
+  // A call of a client's tool is no answer that could be kept and compared.
+  const mayAttempt = attempts && !spec.needs.clientTools && evidence.attempts.length < mostAttempts;
+  return mayAttempt ? ['attempt', 'answer'] : ['answer'];
+}
+
+const answerTokens = (slot: Slot, { maxAnswerTokens }: RunSpec): number =>
+  Math.min(maxAnswerTokens ?? slot.maxOutputTokens, slot.maxOutputTokens);
+
+function cheapest(
+  open: readonly Slot[],
+  situation: TurnSituation,
+  tools: ReadonlyMap<string, Tool>,
+  prices: PriceBook,
+): NanoUsd | undefined {
   const answers = open.filter(({ role }) => role === 'answer');
-  const cheapestAnswer = least(
+  return least(
     answers.flatMap((slot) => {
       const tool = tools.get(slot.id);
       const tokens = Math.min(leastAnswerTokens, answerTokens(slot, situation.spec));
       return tool ? [boundPrice(tool, situation.inputFor(slot, tokens), prices)] : [];
     }),
   );
-  const keepBack = cheapestAnswer ?? zeroUsd;
-  const priced = open.flatMap((slot) => {
-    const option = priceOption(slot, situation, tools, keepBack, available, prices);
-    if (typeof option === 'object') return [option];
-    ruledOut.push({ slot: slot.id, reason: option });
-    return [];
-  });
-  const { options, forcedBy } = applyClock(priced, open, situation, ruledOut);
-  return { options, ruledOut, forcedBy, cheapestAnswer };
 }
 
-/** Tools that have done their part leave the choice, so that a run cannot turn in circles. */
-function withdrawal(slot: Slot, { documents, codeRuns }: TurnSituation): string | undefined {
-  if (slot.role === 'search' && documents > 0) return 'documents are there already';
-  if (slot.role === 'enhance_reasoning' && codeRuns >= mostCodeRuns) return `code ran ${codeRuns} times already`;
-  return undefined;
+function answerOption(slot: Slot, situation: TurnSituation, means: Means): TurnOption | string {
+  return writtenBy(slot, 'answer', situation, means, zeroUsd) ?? 'not affordable';
 }
 
-const answerTokens = (slot: Slot, { maxAnswerTokens }: RunSpec): number =>
-  Math.min(maxAnswerTokens ?? slot.maxOutputTokens, slot.maxOutputTokens);
-
-function priceOption(
-  slot: Slot,
-  situation: TurnSituation,
-  tools: ReadonlyMap<string, Tool>,
-  keepBack: NanoUsd,
-  available: NanoUsd | undefined,
-  prices: PriceBook,
-): TurnOption | string {
+/** A search, a calculation or an attempt: an answer must still be possible after it. */
+function stepOption(role: DecisionRole, slot: Slot, situation: TurnSituation, means: Means): TurnOption | string {
+  const { tools, prices, available, keepBack } = means;
+  const tooDear = `${role === 'attempt' ? 'an attempt is ' : ''}not affordable beside the answer that must follow`;
+  if (role === 'attempt') return writtenBy(slot, role, situation, means, keepBack) ?? tooDear;
   const tool = tools.get(slot.id);
   if (!tool) return 'not available';
-  const isAnswer = slot.role === 'answer';
-  const wanted = isAnswer ? answerTokens(slot, situation.spec) : Math.min(prepareOutputTokens, slot.maxOutputTokens);
+  const wanted = Math.min(prepareOutputTokens, slot.maxOutputTokens);
   const input = situation.inputFor(slot, wanted);
-  const option = {
-    role: slot.role,
+  if (available !== undefined && boundPrice(tool, input, prices) + keepBack > available) return tooDear;
+  return { ...optionOf(slot, role, tool, input, wanted, prices), keepBack };
+}
+
+/** An answer or attempt, as long as the money allows beside what is kept back. */
+function writtenBy(
+  slot: Slot,
+  role: DecisionRole,
+  situation: TurnSituation,
+  { tools, prices, available }: Means,
+  keepBack: NanoUsd,
+): TurnOption | undefined {
+  const tool = tools.get(slot.id);
+  if (!tool) return undefined;
+  const wanted = answerTokens(slot, situation.spec);
+  const free = available === undefined ? undefined : nanoUsd(Math.max(0, available - keepBack));
+  const tokens = affordableOutputTokens(tool, situation.inputFor(slot, wanted), wanted, free, prices);
+  if (tokens === undefined) return undefined;
+  return { ...optionOf(slot, role, tool, situation.inputFor(slot, tokens), wanted, prices), keepBack };
+}
+
+function optionOf(slot: Slot, role: DecisionRole, tool: Tool, input: ToolInput, wanted: number, prices: PriceBook) {
+  return {
+    id: slot.id,
+    role,
     slot,
-    tool,
-    wantedOutputTokens: wanted,
+    delivers: undefined,
     expectedCost: expectedPrice(tool, input, prices),
+    expectedLatencyMs: slot.latencyMs,
+    tool,
+    input,
+    wantedOutputTokens: wanted,
   };
-  if (!isAnswer) {
-    const tooDear = available !== undefined && boundPrice(tool, input, prices) + keepBack > available;
-    return tooDear ? 'not affordable beside the answer that must follow' : { ...option, input, keepBack };
-  }
-  const tokens = affordableOutputTokens(tool, input, wanted, available, prices);
-  if (tokens === undefined) return 'not affordable';
-  return { ...option, input: situation.inputFor(slot, tokens), keepBack: zeroUsd };
 }
 
-function applyClock(
-  priced: readonly TurnOption[],
-  open: readonly Slot[],
-  { turnsLeft, timeLeftMs }: TurnSituation,
-  ruledOut: { slot: string; reason: string }[],
-): Pick<TurnOptions, 'options' | 'forcedBy'> {
-  const answers = priced.filter(({ role }) => role === 'answer');
-  const prepares = priced.filter(({ role }) => role !== 'answer');
-  const quickest = Math.min(...answers.map(({ slot }) => slot.latencyMs));
-  const inTime = prepares.filter(({ slot }) => slot.latencyMs + quickest < timeLeftMs);
-  const punctual = answers.filter(({ slot }) => slot.latencyMs < timeLeftMs);
-  // Late is better than never: when no answer is expected in time, all of them stay.
-  const keptAnswers = punctual.length > 0 ? punctual : answers;
-  const keptPrepares = turnsLeft > 1 ? inTime : [];
-  const drop = (options: readonly TurnOption[], kept: readonly TurnOption[], reason: string) => {
-    for (const { slot } of options)
-      if (!kept.some((other) => other.slot === slot)) ruledOut.push({ slot: slot.id, reason });
-  };
-  drop(answers, keptAnswers, 'too slow for the time left');
-  drop(prepares, inTime, 'too slow for the time left');
-  drop(inTime, keptPrepares, 'this turn must answer');
-  const hadPrepares = open.some(({ role }) => role !== 'answer');
-  const forcedBy = hadPrepares && keptPrepares.length === 0 ? forcing(prepares, inTime) : undefined;
-  return { options: [...keptPrepares, ...keptAnswers], forcedBy };
-}
-
-function forcing(affordable: readonly TurnOption[], inTime: readonly TurnOption[]): ForcingLimit {
-  if (affordable.length === 0) return 'max_cost_usd';
-  return inTime.length === 0 ? 'max_latency_ms' : 'max_turns';
+function deliveriesOf(situation: TurnSituation, tools: ReadonlyMap<string, Tool>): TurnOption[] {
+  return deliverableAttempts(situation.evidence).flatMap((attempt: Attempt): TurnOption[] => {
+    const tool = tools.get(attempt.slot);
+    if (!tool) return [];
+    const free = { expectedCost: zeroUsd, expectedLatencyMs: 0, wantedOutputTokens: 0, keepBack: zeroUsd };
+    const input = situation.inputFor(tool.slot, 0);
+    return [{ id: attempt.id, role: 'answer', slot: tool.slot, delivers: attempt, tool, input, ...free }];
+  });
 }

@@ -100,9 +100,9 @@ async function* takeTurns(state: RunState, clock: RunClock, parts: RouterParts):
     yield { type: 'turn-start', turn };
     const asked = await askPolicy(policyInput(state, found, turn, maxTurns, clock.signal), state, parts);
     const choice = choose(found.options, asked.opinion, state.spec.preferences.weights, parts.scales);
-    const { role, slot } = choice.candidate;
+    const { id, role, slot } = choice.candidate;
     const { probability, records: candidates } = choice;
-    yield { type: 'decision-made', turn, role, slot: slot.id, model: slot.model, probability, candidates };
+    yield { type: 'decision-made', turn, role, slot: id, model: slot.model, probability, candidates };
     const plan = { turn, choice, decidedBy: asked.decidedBy, ruledOut: found.ruledOut };
     const succeeded = yield* act(plan, state);
     const record = state.turns.at(-1);
@@ -124,8 +124,8 @@ function turnOptions(
     // With client tools the expert alone acts: it must see the client's tools and nothing in their place.
     admissible: spec.needs.clientTools ? admissible.filter(({ role }) => role === 'answer') : admissible,
     excluded: state.excluded,
-    documents: evidence.documents.length,
-    codeRuns: evidence.codeRuns.length,
+    evidence,
+    attempts: loadsAttempts(parts.policy.contract),
     turnsLeft,
     timeLeftMs,
     inputFor: ({ role }: Slot, maxOutputTokens: number) => ({
@@ -140,6 +140,9 @@ function turnOptions(
   };
   return optionsOf(situation, parts.tools, state.budget, parts.prices);
 }
+
+/** Contracts before `slots-2` know no attempts, and policies trained on them must not be shown any. */
+const loadsAttempts = (contract: string): boolean => contract !== 'slots-1';
 
 function policyInput(
   { problem, conversation, evidence, spec }: RunState,
@@ -205,7 +208,7 @@ async function decide(spec: RunSpec, parts: RouterParts): Promise<DecideReport> 
       policy: policyInfo(parts.policy, parts.contractHash),
       decidedBy: asked.decidedBy,
       role: candidate.role,
-      slot: candidate.slot.id,
+      slot: candidate.id,
       candidates: records,
       limitsApplied: state.limitsApplied,
       ruledOut: found.ruledOut,

@@ -1,16 +1,22 @@
-import type { Evidence } from '../contract/evidence.ts';
+import type { Attempt, Evidence } from '../contract/evidence.ts';
 import type { NanoUsd } from '../cost/money.ts';
 import type { Usage } from '../cost/usage.ts';
 import type { Slot, SlotRole } from '../preferences/slot.ts';
 import type { Weights } from '../preferences/weights.ts';
 
-/** `attempt` tries an answer slot without delivering; `deliver` hands out an attempt as it stands (`slots-2`). */
+/** `attempt` has an answer slot write an answer that is kept, not delivered (contract `slots-2`). */
 export type DecisionRole = SlotRole | 'attempt';
 
 /** One admissible choice of this turn. */
 export interface Candidate {
+  /** How the policy names it: the slot's id, or `attempt-N` for delivering that attempt. */
+  readonly id: string;
   readonly role: DecisionRole;
+  /** Who would be called; for a delivery, who wrote the attempt. */
   readonly slot: Slot;
+  /** Set for the delivery of an attempt as it stands: an `answer` that is free and immediate. */
+  readonly delivers: Attempt | undefined;
+  readonly expectedLatencyMs: number;
   /** Expected price of choosing it now; undefined when its price is unknown. */
   readonly expectedCost: NanoUsd | undefined;
 }

@@ -3,11 +3,12 @@ import { type Evidence, type FailedObservation, noEvidence, type Observation } f
 import { problemFromChat } from '../contract/problem.ts';
 import type { Budget } from '../cost/ledger.ts';
 import { mergeLines, type PricedUsage } from '../cost/price-book.ts';
+import type { Usage } from '../cost/usage.ts';
 import { type LimitApplied, maskSlots } from '../preferences/limits.ts';
 import { type PrivacyClass, satisfiesPrivacy, strictestPrivacy } from '../preferences/privacy.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { FinishReason } from '../upstream/chat.ts';
-import type { ForcingLimit } from './options.ts';
+import type { ForcingLimit } from './in-time.ts';
 import type { ClientUsage, RunError, RunSpec, RunWarning, TurnRecord } from './run.ts';
 
 interface Answer {
@@ -35,6 +36,8 @@ export class RunState {
   error: RunError | undefined;
   forcedBy: ForcingLimit | undefined;
   textSent = false;
+  /** How the attempts in the evidence ended, by id. */
+  private readonly attempts = new Map<string, Answer>();
 
   constructor(spec: RunSpec, slots: readonly Slot[], budget: Budget, startedAtMs: number) {
     const { problem, conversation } = problemFromChat(spec.messages);
@@ -78,18 +81,36 @@ export class RunState {
     this.tightenTo(this.privacy);
   }
 
+  /** Keeps an answer for comparison; it may be delivered later as it stands. */
+  keepAttempt(text: string, answer: Answer): void {
+    this.evidence = applyObservation(this.evidence, { kind: 'attempt', slot: answer.slot.id, text });
+    const attempt = this.evidence.attempts.at(-1);
+    if (attempt) this.attempts.set(attempt.id, answer);
+  }
+
+  deliver(attemptId: string, slot: Slot): void {
+    this.answer = this.attempts.get(attemptId) ?? { slot, finishReason: 'stop', usage: this.clientUsage(undefined, 0) };
+  }
+
+  /** The client's own conversation and the visible answer; hidden calls are in the cost report instead. */
+  clientUsage(reported: Usage | undefined, written: number): ClientUsage {
+    const untouched = sizeOf(this.evidence) === 0;
+    const ownTokens = Math.max(1, this.spec.needs.contextTokens);
+    return {
+      promptTokens:
+        reported && untouched ? reported.inputTokens + reported.cacheReadTokens + reported.cacheWriteTokens : ownTokens,
+      completionTokens: reported ? reported.outputTokens + reported.reasoningTokens : Math.ceil(written / 4),
+      reasoningTokens: reported?.reasoningTokens ?? 0,
+      cachedTokens: untouched ? (reported?.cacheReadTokens ?? 0) : 0,
+    };
+  }
+
   /** Lets what was sent so far stand as the answer; false when nothing was. */
   standAsCut(): boolean {
     const turn = this.turns.at(-1);
     const slot = this.admissible.find(({ id }) => id === turn?.slot);
     if (!this.textSent || !slot) return false;
-    const tokens = this.lines.at(-1)?.usage;
-    const usage = {
-      promptTokens: this.spec.needs.contextTokens,
-      completionTokens: tokens?.outputTokens ?? 0,
-      reasoningTokens: 0,
-      cachedTokens: 0,
-    };
+    const usage = this.clientUsage(this.lines.find(({ meter }) => meter === slot.id)?.usage, 0);
     this.answer = { slot, finishReason: 'length', usage };
     return true;
   }

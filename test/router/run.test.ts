@@ -3,6 +3,7 @@ import { OrchestraError } from '../../src/errors.ts';
 import { builtInProfiles } from '../../src/preferences/profiles.ts';
 import { mergePreferences } from '../../src/preferences/request.ts';
 import type { RequestedPreferences } from '../../src/preferences/schema.ts';
+import { createScriptedPolicy, type ScriptedChoice } from '../../src/router/policies/scripted.ts';
 import type { RunEvent, RunRecord, RunSpec } from '../../src/router/run.ts';
 import { startTestGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
 import { replies } from '../support/loopback/openai-replies.ts';
@@ -255,5 +256,84 @@ describe('a client that leaves', () => {
     for await (const event of gateway.orchestrator.run(specFor())) if (event.type === 'answer-delta') break;
     await gateway.openAi.aborted(1);
     expect(gateway.ledger.recover()).toBe(0);
+  });
+});
+
+describe('attempts', () => {
+  const answers = ({ body }: { body: Record<string, unknown> }) =>
+    replies.says(body['model'] === 'dear' ? 'I computed it: the answer is 42.' : 'It is 42.');
+  const scripted = (...script: ScriptedChoice[]) => ({
+    policy: createScriptedPolicy(script, 'slots-2'),
+    openAi: answers,
+  });
+
+  test('are kept, compared and delivered without another call', async () => {
+    const gateway = await start(
+      scripted(
+        { role: 'attempt', slot: 'answer-2' },
+        { role: 'attempt', slot: 'answer-1' },
+        { role: 'answer', slot: 'attempt-1' },
+      ),
+    );
+    const { record, text } = await read(gateway, specFor());
+    expect(text).toBe('It is 42.');
+    expect(gateway.openAi.requests).toHaveLength(2);
+    expect(record.turns.map(({ role, slot, outcome }) => [role, slot, outcome])).toEqual([
+      ['attempt', 'answer-2', 'attempted'],
+      ['attempt', 'answer-1', 'attempted'],
+      ['answer', 'attempt-1', 'delivered'],
+    ]);
+    expect(record.turns[2]).toMatchObject({ cost: 0, model: 'loopback/cheap' });
+    expect(record).toMatchObject({ model: 'loopback/cheap', status: 'completed', finishReason: 'stop' });
+    expect(record.lines.map(({ meter }) => meter)).toEqual(['answer-2', 'answer-1']);
+  });
+
+  test('that agree are one choice', async () => {
+    const gateway = await start(scripted({ role: 'attempt', slot: 'answer-2' }, { role: 'attempt', slot: 'answer-1' }));
+    const { record } = await read(gateway, specFor());
+    const offered = record.turns[2]?.candidates.map(({ slot }) => slot).filter((slot) => slot.startsWith('attempt-'));
+    expect(offered).toEqual(['attempt-1']);
+  });
+
+  test('show the next expert what was tried', async () => {
+    const gateway = await start(scripted({ role: 'attempt', slot: 'answer-2' }, { role: 'answer', slot: 'answer-1' }));
+    await read(gateway, specFor());
+    expect(JSON.stringify(gateway.openAi.requests[1]?.body)).toContain('It is 42.');
+  });
+
+  test('are not offered to policies that were trained without them, nor with client tools', async () => {
+    const gateway = await start();
+    const { record } = await read(gateway, specFor());
+    expect(record.turns[0]?.candidates.map(({ role }) => role)).not.toContain('attempt');
+    const other = await start(scripted());
+    const needs = { input: ['text' as const], clientTools: true, jsonSchema: false, contextTokens: 5 };
+    const { record: withTools } = await read(other, specFor({}, { needs }));
+    expect(withTools.turns.flatMap(({ candidates }) => candidates).map(({ role }) => role)).not.toContain('attempt');
+  });
+
+  test('end at four, and the last turn only answers', async () => {
+    const wish: ScriptedChoice = { role: 'attempt', slot: 'answer-2' };
+    const gateway = await start(scripted(wish, wish, wish, wish, wish));
+    const { record } = await read(gateway, specFor());
+    expect(record.turns.filter(({ role }) => role === 'attempt')).toHaveLength(4);
+    expect(record.turns.at(-1)?.role).toBe('answer');
+    const { record: short } = await read(gateway, specFor({ max_turns: 2 }));
+    expect(short.turns.map(({ role }) => role)).toEqual(['attempt', 'answer']);
+    expect(short.status).toBe('limited');
+  });
+
+  test('need no money kept back once one can be delivered', async () => {
+    const gateway = await start(scripted({ role: 'attempt', slot: 'answer-2' }));
+    const { record } = await read(gateway, specFor({ max_cost_usd: 0.0018, tools: { allow: ['answer'] } }));
+    expect(record.cost).toBeLessThanOrEqual(1_800_000);
+    expect(record.error).toBeUndefined();
+  });
+
+  test('are charged even when another answer is given', async () => {
+    const gateway = await start(scripted({ role: 'attempt', slot: 'answer-1' }, { role: 'answer', slot: 'answer-2' }));
+    const { record } = await read(gateway, specFor());
+    const { promptTokens, completionTokens } = gateway.openAi.billed;
+    const billed = record.lines.reduce((sum, { usage }) => sum + usage.inputTokens + usage.outputTokens, 0);
+    expect(billed).toBe(promptTokens + completionTokens);
   });
 });

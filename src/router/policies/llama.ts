@@ -1,7 +1,7 @@
 import { phrasePreference } from '../../contract/phrase.ts';
 import { choiceSegments, renderPrompt, thoughtSegments } from '../../contract/render.ts';
 import type { Contract } from '../../contract/schema.ts';
-import { slotCard } from '../../contract/slot-card.ts';
+import { deliverCard, slotCard } from '../../contract/slot-card.ts';
 import { usageOf } from '../../cost/usage.ts';
 import { EngineFailure, type InferenceEngine, type ScoreResult } from '../../inference/engine.ts';
 import type { Policy, PolicyInput, PolicyOpinion } from '../policy.ts';
@@ -28,7 +28,7 @@ export function createLlamaPolicy({ name, engine, contract, thoughtTokens }: Lla
     decide: async (input): Promise<PolicyOpinion> => {
       const thought = { budgetTokens: thoughtTokens, ...thoughtSegments(contract) };
       const { seed, signal } = input;
-      const choices = input.candidates.map(({ role, slot }) => choiceSegments(role, slot.id, contract));
+      const choices = input.candidates.map(({ id, role }) => choiceSegments(role, id, contract));
       const scored = await inWindow((share) => {
         const prompt = renderTurn(input, contract, Math.floor((contextTokens - thoughtTokens) * share));
         return engine.score({ prompt, choices, thought, seed, signal });
@@ -60,7 +60,10 @@ async function inWindow(attempt: (share: number) => Promise<ScoreResult>): Promi
 
 function renderTurn(input: PolicyInput, contract: Contract, contextTokens: number) {
   const { problem, conversation, evidence, candidates, weights, instruction } = input;
-  const choices = candidates.map(({ role, slot }) => ({ role, card: slotCard(slot, contract) }));
+  const choices = candidates.map(({ role, slot, delivers }) => ({
+    role,
+    card: delivers ? deliverCard(delivers, contract) : slotCard(slot, contract),
+  }));
   const preference = phrasePreference(weights, instruction, contract);
   return renderPrompt({ problem, conversation, evidence, choices, preference, contextTokens }, contract);
 }
