@@ -43,8 +43,8 @@ export function authenticate(app: FastifyInstance, { keys, anonymousCeiling }: S
 
 /**
  * Without keys, any page that a user of this machine has open could spend the operator's money: a browser sends its
- * requests unasked. Pages served from here are welcome, and so are programs, which send no web origin. A page that
- * comes from the gateway's own host name is not, as names can be made to point here; addresses cannot.
+ * requests unasked. Pages from loopback are welcome, and so are programs, which send no web origin, and pages from the
+ * gateway's own address. Its own host name does not count, since a stranger's name can be made to point here.
  */
 function isForeignPage({ origin, host }: IncomingHttpHeaders): boolean {
   if (origin === undefined || !/^https?:/i.test(origin) || !URL.canParse(origin)) return false;

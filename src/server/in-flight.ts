@@ -56,7 +56,9 @@ export class InFlight {
       left = true;
       controller.abort();
     };
-    reply.raw.once('close', leave);
+    // Gone already, while the body was read: there will be no second `close`.
+    if (reply.raw.destroyed) leave();
+    else reply.raw.once('close', leave);
     const stop = (reason: OrchestraError) => controller.abort(reason);
     this.#open.set(id, { keyName, stop });
     const { signal } = controller;

@@ -53,7 +53,7 @@ function count(bytes: Buffer, progress: Progress): void {
     if (progress.frames === 0) progress.emptyFrameBytes = at;
     progress.frames += 1;
   }
-  // Frames that end in CRLF: one a read, which errs on the low side only for streams that are cut.
+  // Frames that end in CRLF count one a read and with all their weight, which errs on the high side.
   if (progress.frames === before) progress.frames += 1;
   progress.bytes += bytes.length;
 }

@@ -11,7 +11,7 @@ import { openCharge, type RelayCharge } from './relay-charge.ts';
 import { endFailed, type Relaying } from './relay-failure.ts';
 import { type RelayFacts, recordRelay, relayedUsage, relayReport } from './relay-record.ts';
 import { passStream } from './relay-stream.ts';
-import { budgetHeader, costHeader } from './report.ts';
+import { budgetHeader, costHeader, limitReport } from './report.ts';
 import { maxCostPerDayOf } from './run.ts';
 import { modelOf, resolveModel } from './served-models.ts';
 import { isStrict } from './strict.ts';
@@ -78,7 +78,7 @@ function checkLimits({ slot }: RelayedModel, preferences: RelayFacts['preference
   const reason = limit?.removed[0]?.reason ?? 'it is not admitted';
   throw new OrchestraError('limits_unsatisfiable', `${limit?.limit} removed \`${slot.id}\`: ${reason}.`, {
     param: `preferences.${limit?.limit}`,
-    details: { limits: applied },
+    details: { limits: applied.map(limitReport) },
   });
 }
 

@@ -180,7 +180,7 @@ export const turnReport = (turn: TurnRecord) => ({
   ruled_out: turn.ruledOut,
 });
 
-const limitReport = ({ limit, value, source, removed }: LimitApplied) => ({
+export const limitReport = ({ limit, value, source, removed }: LimitApplied) => ({
   limit,
   value: limit === 'max_cost_usd' && typeof value === 'number' ? value / 1e9 : value,
   source,
