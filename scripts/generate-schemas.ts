@@ -1,17 +1,19 @@
 import { existsSync, mkdirSync, readFileSync, writeFileSync } from 'node:fs';
-import { join } from 'node:path';
+import { dirname, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { z } from 'zod';
+import { configSchema } from '../src/assembly/config.ts';
 import { decisionSchema, evidenceSchema, observationSchema } from '../src/contract/evidence-schema.ts';
 import { contractFolder } from '../src/contract/load.ts';
 import { roleTextsSchema, sharedTextsSchema } from '../src/contract/schema.ts';
 
 /**
- * Writes the JSON Schemas of the contract from their zod source, for the trainer and for editors.
- * With --check it writes nothing and fails when a file differs from its source.
+ * Writes the JSON Schemas of the contract and of `orchestra.yaml` from their zod source, for the trainer and for
+ * editors. With --check it writes nothing and fails when a file differs from its source.
  */
 
-const schemas = {
+const contractSchemas = {
   contract: sharedTextsSchema,
   'role-texts': roleTextsSchema,
   evidence: evidenceSchema,
@@ -23,15 +25,23 @@ const { values } = parseArgs({
   options: {
     check: { type: 'boolean', default: false },
     folder: { type: 'string', default: join(contractFolder, 'schemas') },
+    config: {
+      type: 'string',
+      default: fileURLToPath(new URL('../docs/orchestra.schema.json', import.meta.url)),
+    },
   },
 });
 
-const generated = Object.entries(schemas).map(([name, schema]) => ({
-  path: join(values.folder, `${name}.schema.json`),
-  text: `${JSON.stringify(z.toJSONSchema(schema), null, 2)}\n`,
-}));
+const textOf = (schema: object): string => `${JSON.stringify(schema, null, 2)}\n`;
 
-if (generated.length === 0) throw new Error('no schema to compare');
+const generated = [
+  ...Object.entries(contractSchemas).map(([name, schema]) => ({
+    path: join(values.folder, `${name}.schema.json`),
+    text: textOf(z.toJSONSchema(schema)),
+  })),
+  // What a person writes: everything with a default may be left out.
+  { path: values.config, text: textOf(z.toJSONSchema(configSchema, { io: 'input' })) },
+];
 
 if (values.check) {
   const stale = generated.filter(({ path, text }) => !existsSync(path) || readFileSync(path, 'utf8') !== text);
@@ -39,7 +49,9 @@ if (values.check) {
   if (stale.length > 0) process.exitCode = 1;
   else console.log(`${generated.length} schemas match their source`);
 } else {
-  mkdirSync(values.folder, { recursive: true });
-  for (const { path, text } of generated) writeFileSync(path, text);
+  for (const { path, text } of generated) {
+    mkdirSync(dirname(path), { recursive: true });
+    writeFileSync(path, text);
+  }
   console.log(`${generated.length} schemas written`);
 }
