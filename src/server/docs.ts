@@ -39,6 +39,11 @@ const errorBody = z.object({
 });
 const anyObject = z.looseObject({});
 
+const ownHeaders = z.object({
+  'x-orchestra-preferences': z.string().optional().describe('`preferences` as JSON or base64url of it, at most 4 KB.'),
+  'x-orchestra-strict': z.enum(['1']).optional().describe('Leaves out everything that OpenAI does not have.'),
+});
+
 const greeting = [{ role: 'user', content: 'What is 17 * 23?' }];
 const chatExample = {
   model: 'orchestra',
@@ -74,13 +79,16 @@ const described = (tag: string, summary: string, more: FastifySchema = {}): Fast
 
 export const routeSchemas = {
   chat: described('OpenAI', 'Chat completion: `orchestra` runs the loop, `UPSTREAM/MODEL` is relayed', {
+    headers: ownHeaders,
     body: withExample(chatRequest, chatExample),
     response: { 200: withExample(anyObject, answerExample) },
   }),
   embeddings: described('OpenAI', 'Embeddings, relayed', {
+    headers: ownHeaders,
     body: withExample(relayRequest, { model: 'openai/text-embedding-3-small', input: 'hello' }),
   }),
   completions: described('OpenAI', 'Legacy completions, relayed', {
+    headers: ownHeaders,
     body: withExample(relayRequest, { model: 'vllm/qwen3-32b', prompt: 'Once upon' }),
   }),
   models: described('OpenAI', 'What is served'),

@@ -68,3 +68,9 @@ test('a dry run calls nobody', async () => {
   expect(JSON.parse(reply.text)).toMatchObject({ role: 'search', slot: 'search-1' });
   expect([gateway?.openAi.requests.length, gateway?.tavily.requests.length]).toEqual([0, 0]);
 });
+
+test('#64 and #67 a prompt too long for every slot is 400 context_length_exceeded before the stream', async () => {
+  const reply = await post({}, { messages: user('word '.repeat(40_000)), stream: true });
+  expect([reply.status, JSON.parse(reply.text).error.code]).toEqual([400, 'context_length_exceeded']);
+  expect(gateway?.openAi.requests).toHaveLength(0);
+});

@@ -11,6 +11,8 @@ import { type OpenAiScript, type OpenAiServer, startOpenAiServer } from '../supp
 let server: BareServer | undefined;
 let upstream: OpenAiServer | undefined;
 afterEach(async () => {
+  // Whatever became of a request, no money is left on hold.
+  expect(server?.parts.ledger.recover()).toBe(0);
   await server?.close();
   await upstream?.close();
 });
