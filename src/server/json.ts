@@ -12,6 +12,9 @@ const suspicious =
  */
 export function parseJson(text: string): unknown {
   const source = text.startsWith('\ufeff') ? text.slice(1) : text;
+  if (isTooDeep(source)) {
+    throw new OrchestraError('invalid_request', `The body is nested deeper than ${mostDepth} levels.`);
+  }
   try {
     return suspicious.test(source) ? JSON.parse(source, tame) : JSON.parse(source);
   } catch (error) {
@@ -60,4 +63,29 @@ function positionIn(error: unknown, length: number): number | undefined {
   if (message.startsWith('Unexpected end')) return length;
   const digits = /position (\d+)/.exec(message)?.[1];
   return digits === undefined ? undefined : Number(digits);
+}
+
+/** Far deeper than any tool schema, and shallow enough for recursive code such as JSON.stringify. */
+const mostDepth = 1000;
+
+function isTooDeep(text: string): boolean {
+  let depth = 0;
+  for (let at = 0; at < text.length; at++) {
+    const character = text[at];
+    if (character === '"') at = endOfString(text, at);
+    else if (character === '{' || character === '[') depth += 1;
+    else if (character === '}' || character === ']') depth -= 1;
+    if (depth > mostDepth) return true;
+  }
+  return false;
+}
+
+/** Position of the closing quote; long texts are skipped at the speed of a search. */
+function endOfString(text: string, start: number): number {
+  for (let at = text.indexOf('"', start + 1); at >= 0; at = text.indexOf('"', at + 1)) {
+    let escapes = 0;
+    while (text[at - 1 - escapes] === '\\') escapes += 1;
+    if (escapes % 2 === 0) return at;
+  }
+  return text.length;
 }

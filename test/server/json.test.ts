@@ -51,6 +51,14 @@ test('__proto__ is dropped at any depth, in any spelling', () => {
   expect(({} as Record<string, unknown>)['x']).toBeUndefined();
 });
 
+test('nesting beyond reason is refused, brackets inside text are not nesting', () => {
+  const nested = (depth: number) => `${'[{"a":'.repeat(depth / 2)}1${'}]'.repeat(depth / 2)}`;
+  expect(parseJson(nested(1000))).toBeInstanceOf(Array);
+  for (const depth of [1002, 400_000]) expect(() => parseJson(nested(depth))).toThrow(/deeper than 1000/);
+  const text = `${'['.repeat(5000)}\\"${'{'.repeat(5000)}\\`;
+  expect(parseJson(JSON.stringify({ text }))).toEqual({ text });
+});
+
 test('an address that is canonical stays so, and its query is left alone', () => {
   const path = fc.array(fc.constantFrom('v1', 'models', 'chat', 'completions', '', 'docs', 'healthz', 'a%2Fb'));
   fc.assert(
