@@ -29,7 +29,7 @@ function tame(this: unknown, key: string, value: unknown): unknown {
   return typeof value === 'string' ? wellFormed(value) : value;
 }
 
-const mostSearchedLength = 1024 * 1024;
+const mostSearchedLength = 64 * 1024;
 
 /**
  * The engine names a position in most messages but not for an unexpected token. That one is found by bisection: a

@@ -1,6 +1,6 @@
 import type { FastifyReply } from 'fastify';
 import type { Usage } from '../cost/usage.ts';
-import type { JsonObject } from '../upstream/relay-request.ts';
+import { isObject, type JsonObject } from '../upstream/relay-request.ts';
 import type { RelayEvent } from '../upstream/relay-stream.ts';
 import { endFailed, type Relaying } from './relay-failure.ts';
 import { recordRelay, relayedUsage, relayReport } from './relay-record.ts';
@@ -41,11 +41,29 @@ async function passEvent(event: RelayEvent, writer: StreamWriter, progress: Prog
     return;
   }
   if (progress.finish) await writer.raw(frame(progress.finish));
-  progress.finish = event.type === 'finish' ? event.chunk : undefined;
-  if (event.type === 'finish') return;
+  progress.finish = undefined;
+  if (event.type === 'finish') {
+    const { content, finish } = splitFinish(event.chunk);
+    if (content) await writer.raw(frame(content));
+    progress.finish = finish;
+    return;
+  }
   count(event.bytes, progress);
   await writer.raw(event.bytes);
 }
+
+/** Some upstreams glue the last words to the finish reason, where some clients do not read them. */
+function splitFinish(chunk: JsonObject): { readonly content?: JsonObject; readonly finish: JsonObject } {
+  const choices = (Array.isArray(chunk['choices']) ? chunk['choices'] : []).filter(isObject);
+  const speaks = choices.some(({ delta }) => isObject(delta) && Object.values(delta).some(isSaid));
+  if (!speaks) return { finish: chunk };
+  return {
+    content: { ...chunk, choices: choices.map((choice) => ({ ...choice, finish_reason: null })) },
+    finish: { ...chunk, choices: choices.map((choice) => ({ ...choice, delta: {} })) },
+  };
+}
+
+const isSaid = (value: unknown): boolean => value !== null && value !== '' && value !== undefined;
 
 function count(bytes: Buffer, progress: Progress): void {
   const before = progress.frames;

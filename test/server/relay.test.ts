@@ -143,6 +143,15 @@ describe('a relay', () => {
   });
 });
 
+test('S06 and #13 words glued to the finish reason are told apart', async () => {
+  const glued = '{"id":"c","choices":[{"index":0,"delta":{"content":" end"},"finish_reason":"stop"}]}';
+  await start({ script: () => ({ ...replies.says('The'), finish: false, insert: { afterChunks: 2, data: glued } }) });
+  const chunks = chunksOf((await chat({ stream: true })).text);
+  expect(contentOf(chunks)).toBe('The end');
+  expect(chunks.at(-1)).toMatchObject({ choices: [{ delta: {}, finish_reason: 'stop' }], x_orchestra: {} });
+  expect(chunks.filter(({ choices }) => choices[0]?.finish_reason)).toHaveLength(1);
+});
+
 describe('the other endpoints', () => {
   test('embeddings are relayed in the encoding asked for, with their cost', async () => {
     const { server: gateway } = await start();
