@@ -87,6 +87,7 @@ export const sharedTextsSchema = z.strictObject({
     codeAndAttemptsTokens: count,
     attemptsTokens: count,
     attempts: count,
+    codeRuns: count,
     documentCodePoints: count,
   }),
   tilt: z.strictObject({

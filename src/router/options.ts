@@ -1,5 +1,6 @@
-import { deliverableAttempts } from '../contract/apply.ts';
-import type { Attempt, Evidence } from '../contract/evidence.ts';
+import { type OpenChoice, openChoices } from '../contract/choices.ts';
+import type { Evidence } from '../contract/evidence.ts';
+import type { Contract } from '../contract/schema.ts';
 import type { Budget } from '../cost/ledger.ts';
 import { type NanoUsd, nanoUsd, zeroUsd } from '../cost/money.ts';
 import type { PriceBook } from '../cost/price-book.ts';
@@ -7,7 +8,7 @@ import type { Slot } from '../preferences/slot.ts';
 import type { Tool, ToolInput } from '../tools/tool.ts';
 import { affordableOutputTokens, boundPrice, expectedPrice, least, leastAnswerTokens } from './affordable.ts';
 import { type ForcingLimit, inTime } from './in-time.ts';
-import type { Candidate, DecisionRole } from './policy.ts';
+import type { Candidate } from './policy.ts';
 import type { RunSpec, TurnRecord } from './run.ts';
 
 /** One choice of a turn with everything needed to act on it. */
@@ -36,8 +37,9 @@ export interface TurnSituation {
   /** Slots that this run gave up, with the reason. */
   readonly excluded: ReadonlyMap<string, string>;
   readonly evidence: Evidence;
-  /** Whether the policy's contract knows attempts and their delivery. */
+  /** Whether the policy's contract knows attempts, and the request admits them. */
   readonly attempts: boolean;
+  readonly budgets: Contract['budgets'];
   readonly inputFor: (slot: Slot, maxOutputTokens: number) => ToolInput;
   readonly turnsLeft: number;
   readonly timeLeftMs: number;
@@ -52,12 +54,8 @@ interface Means {
   readonly keepBack: NanoUsd;
 }
 
-/** Contract `slots-2`. */
-const mostAttempts = 4;
 /** Experts that prepare write little: a query, a short program. */
 const prepareOutputTokens = 2048;
-/** The same problem and evidence would only be calculated the same way again. */
-const mostCodeRuns = 2;
 
 /** What may be chosen this turn: admissible, not given up, affordable with an answer still to come, and in time. */
 export function optionsOf(
@@ -67,39 +65,26 @@ export function optionsOf(
   prices: PriceBook,
 ): TurnOptions {
   const ruledOut: { slot: string; reason: string }[] = [];
-  const open = situation.admissible.filter((slot) => {
-    const reason = situation.excluded.get(slot.id) ?? withdrawal(slot, situation.evidence);
-    if (reason !== undefined) ruledOut.push({ slot: slot.id, reason });
+  const standing = situation.admissible.filter(({ id }) => {
+    const reason = situation.excluded.get(id);
+    if (reason !== undefined) ruledOut.push({ slot: id, reason });
     return reason === undefined;
   });
-  const cheapestAnswer = cheapest(open, situation, tools, prices);
-  const deliveries = situation.attempts ? deliveriesOf(situation, tools) : [];
-  const keepBack = deliveries.length > 0 ? zeroUsd : (cheapestAnswer ?? zeroUsd);
+  const { open, withdrawn } = openChoices(standing, situation.evidence, situation.budgets, situation.attempts);
+  ruledOut.push(...withdrawn);
+  const cheapestAnswer = cheapest(standing, situation, tools, prices);
+  // What is kept back is the price of ending the run: nothing, once an attempt can be delivered.
+  const keepBack = open.some(({ delivers }) => delivers) ? zeroUsd : (cheapestAnswer ?? zeroUsd);
   const means = { tools, prices, available: budget.remaining(), keepBack };
-  const wishes = open.flatMap((slot) => rolesOf(slot, situation).map((role) => ({ role, slot })));
-  const affordable = wishes.flatMap(({ role, slot }) => {
-    const option = role === 'answer' ? answerOption(slot, situation, means) : stepOption(role, slot, situation, means);
+  const affordable = open.flatMap((choice) => {
+    const option = optionOf(choice, situation, means);
     if (typeof option === 'object') return [option];
-    ruledOut.push({ slot: slot.id, reason: option });
+    ruledOut.push({ slot: choice.id, reason: option });
     return [];
   });
-  const timed = inTime([...affordable, ...deliveries], situation, (slot, reason) => ruledOut.push({ slot, reason }));
-  const steps = wishes.filter(({ role }) => role !== 'answer').length;
-  return { options: timed.options, ruledOut, forcedBy: steps > 0 ? timed.forcedBy : undefined, cheapestAnswer };
-}
-
-/** Tools that have done their part leave the choice, so that a run cannot turn in circles. */
-function withdrawal(slot: Slot, { documents, codeRuns }: Evidence): string | undefined {
-  if (slot.role === 'search' && documents.length > 0) return 'documents are there already';
-  if (slot.role === 'enhance_reasoning' && codeRuns.length >= mostCodeRuns) return 'code ran often enough';
-  return undefined;
-}
-
-function rolesOf(slot: Slot, { attempts, spec, evidence }: TurnSituation): readonly DecisionRole[] {
-  if (slot.role !== 'answer') return [slot.role];
-  // A call of a client's tool is no answer that could be kept and compared.
-  const mayAttempt = attempts && !spec.needs.clientTools && evidence.attempts.length < mostAttempts;
-  return mayAttempt ? ['attempt', 'answer'] : ['answer'];
+  const timed = inTime(affordable, situation, (slot, reason) => ruledOut.push({ slot, reason }));
+  const hadSteps = open.some(({ role }) => role !== 'answer');
+  return { options: timed.options, ruledOut, forcedBy: hadSteps ? timed.forcedBy : undefined, cheapestAnswer };
 }
 
 const answerTokens = (slot: Slot, { maxAnswerTokens }: RunSpec): number =>
@@ -121,60 +106,46 @@ function cheapest(
   );
 }
 
-function answerOption(slot: Slot, situation: TurnSituation, means: Means): TurnOption | string {
-  return writtenBy(slot, 'answer', situation, means, zeroUsd) ?? 'not affordable';
-}
-
-/** A search, a calculation or an attempt: an answer must still be possible after it. */
-function stepOption(role: DecisionRole, slot: Slot, situation: TurnSituation, means: Means): TurnOption | string {
-  const { tools, prices, available, keepBack } = means;
-  const tooDear = `${role === 'attempt' ? 'an attempt is ' : ''}not affordable beside the answer that must follow`;
-  if (role === 'attempt') return writtenBy(slot, role, situation, means, keepBack) ?? tooDear;
-  const tool = tools.get(slot.id);
+/** The choice with its tool, input and price, or why it falls. */
+function optionOf(choice: OpenChoice, situation: TurnSituation, means: Means): TurnOption | string {
+  const tool = means.tools.get(choice.slot);
   if (!tool) return 'not available';
-  const wanted = Math.min(prepareOutputTokens, slot.maxOutputTokens);
-  const input = situation.inputFor(slot, wanted);
-  if (available !== undefined && boundPrice(tool, input, prices) + keepBack > available) return tooDear;
-  return { ...optionOf(slot, role, tool, input, wanted, prices), keepBack };
-}
-
-/** An answer or attempt, as long as the money allows beside what is kept back. */
-function writtenBy(
-  slot: Slot,
-  role: DecisionRole,
-  situation: TurnSituation,
-  { tools, prices, available }: Means,
-  keepBack: NanoUsd,
-): TurnOption | undefined {
-  const tool = tools.get(slot.id);
-  if (!tool) return undefined;
-  const wanted = answerTokens(slot, situation.spec);
-  const free = available === undefined ? undefined : nanoUsd(Math.max(0, available - keepBack));
-  const tokens = affordableOutputTokens(tool, situation.inputFor(slot, wanted), wanted, free, prices);
-  if (tokens === undefined) return undefined;
-  return { ...optionOf(slot, role, tool, situation.inputFor(slot, tokens), wanted, prices), keepBack };
-}
-
-function optionOf(slot: Slot, role: DecisionRole, tool: Tool, input: ToolInput, wanted: number, prices: PriceBook) {
+  if (choice.delivers) return { ...choice, ...free, slot: tool.slot, tool, input: situation.inputFor(tool.slot, 0) };
+  const keepBack = choice.role === 'answer' ? zeroUsd : means.keepBack;
+  const isWriting = choice.role === 'answer' || choice.role === 'attempt';
+  const wanted = isWriting
+    ? answerTokens(tool.slot, situation.spec)
+    : Math.min(prepareOutputTokens, tool.slot.maxOutputTokens);
+  const input = affordableInput(tool, wanted, isWriting, keepBack, situation, means);
+  if (!input) return choice.role === 'answer' ? 'not affordable' : 'not affordable beside the answer that must follow';
   return {
-    id: slot.id,
-    role,
-    slot,
-    delivers: undefined,
-    expectedCost: expectedPrice(tool, input, prices),
-    expectedLatencyMs: slot.latencyMs,
+    ...choice,
+    slot: tool.slot,
     tool,
     input,
     wantedOutputTokens: wanted,
+    keepBack,
+    expectedCost: expectedPrice(tool, input, means.prices),
+    expectedLatencyMs: tool.slot.latencyMs,
   };
 }
 
-function deliveriesOf(situation: TurnSituation, tools: ReadonlyMap<string, Tool>): TurnOption[] {
-  return deliverableAttempts(situation.evidence).flatMap((attempt: Attempt): TurnOption[] => {
-    const tool = tools.get(attempt.slot);
-    if (!tool) return [];
-    const free = { expectedCost: zeroUsd, expectedLatencyMs: 0, wantedOutputTokens: 0, keepBack: zeroUsd };
-    const input = situation.inputFor(tool.slot, 0);
-    return [{ id: attempt.id, role: 'answer', slot: tool.slot, delivers: attempt, tool, input, ...free }];
-  });
+/** A delivery was paid for when the attempt was made. */
+const free = { expectedCost: zeroUsd, expectedLatencyMs: 0, wantedOutputTokens: 0, keepBack: zeroUsd };
+
+/** Answers and attempts shrink to what the money covers; a query or a program is all or nothing. */
+function affordableInput(
+  tool: Tool,
+  wanted: number,
+  canShrink: boolean,
+  keepBack: NanoUsd,
+  { inputFor }: TurnSituation,
+  { prices, available }: Means,
+): ToolInput | undefined {
+  const input = inputFor(tool.slot, wanted);
+  if (available === undefined) return input;
+  const money = nanoUsd(Math.max(0, available - keepBack));
+  if (!canShrink) return boundPrice(tool, input, prices) <= money ? input : undefined;
+  const tokens = affordableOutputTokens(tool, input, wanted, money, prices);
+  return tokens === undefined ? undefined : inputFor(tool.slot, tokens);
 }

@@ -1,10 +1,10 @@
+import type { Contract } from '../contract/schema.ts';
 import type { Ledger } from '../cost/ledger.ts';
 import { zeroUsd } from '../cost/money.ts';
 import type { PriceBook } from '../cost/price-book.ts';
 import type { OrchestraError } from '../errors.ts';
 import { checkSelectors } from '../preferences/selectors.ts';
 import type { Slot } from '../preferences/slot.ts';
-import type { TiltScales } from '../preferences/tilt.ts';
 import type { RunStore } from '../store/runs.ts';
 import type { Tool } from '../tools/tool.ts';
 import { act } from './act.ts';
@@ -29,8 +29,8 @@ export interface RouterParts {
   readonly ledger: Ledger;
   readonly prices: PriceBook;
   readonly runs: RunStore;
-  readonly scales: TiltScales;
-  readonly contractHash: string;
+  /** Scales of the tilt, budgets and hash. */
+  readonly contract: Pick<Contract, 'tilt' | 'budgets' | 'hash'>;
   readonly maxTurns: number;
   readonly runTimeoutMs: number;
   readonly now: () => number;
@@ -99,7 +99,7 @@ async function* takeTurns(state: RunState, clock: RunClock, parts: RouterParts):
     }
     yield { type: 'turn-start', turn };
     const asked = await askPolicy(policyInput(state, found, turn, maxTurns, clock.signal), state, parts);
-    const choice = choose(found.options, asked.opinion, state.spec.preferences.weights, parts.scales);
+    const choice = choose(found.options, asked.opinion, state.spec.preferences.weights, parts.contract.tilt);
     const { id, role, slot } = choice.candidate;
     const { probability, records: candidates } = choice;
     yield { type: 'decision-made', turn, role, slot: id, model: slot.model, probability, candidates };
@@ -125,7 +125,9 @@ function turnOptions(
     admissible: spec.needs.clientTools ? admissible.filter(({ role }) => role === 'answer') : admissible,
     excluded: state.excluded,
     evidence,
-    attempts: loadsAttempts(parts.policy.contract),
+    budgets: parts.contract.budgets,
+    // A call of a client's tool is no answer that could be kept and compared.
+    attempts: knowsAttempts(parts.policy.contract) && !spec.needs.clientTools,
     turnsLeft,
     timeLeftMs,
     inputFor: ({ role }: Slot, maxOutputTokens: number) => ({
@@ -142,7 +144,7 @@ function turnOptions(
 }
 
 /** Contracts before `slots-2` know no attempts, and policies trained on them must not be shown any. */
-const loadsAttempts = (contract: string): boolean => contract !== 'slots-1';
+const knowsAttempts = (contract: string): boolean => contract !== 'slots-1';
 
 function policyInput(
   { problem, conversation, evidence, spec }: RunState,
@@ -203,9 +205,9 @@ async function decide(spec: RunSpec, parts: RouterParts): Promise<DecideReport> 
     const found = turnOptions(state, maxTurns, clock.leftMs(), clock.signal, parts);
     if (found.options.length === 0) throw nothingLeft(state, found);
     const asked = await askPolicy(policyInput(state, found, 1, maxTurns, clock.signal), state, parts);
-    const { candidate, records } = choose(found.options, asked.opinion, spec.preferences.weights, parts.scales);
+    const { candidate, records } = choose(found.options, asked.opinion, spec.preferences.weights, parts.contract.tilt);
     return {
-      policy: policyInfo(parts.policy, parts.contractHash),
+      policy: policyInfo(parts.policy, parts.contract),
       decidedBy: asked.decidedBy,
       role: candidate.role,
       slot: candidate.id,

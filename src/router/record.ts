@@ -1,3 +1,4 @@
+import type { Contract } from '../contract/schema.ts';
 import { addUsd, zeroUsd } from '../cost/money.ts';
 import type { Policy } from './policy.ts';
 import type { ClientUsage, RunRecord, RunStatus } from './run.ts';
@@ -5,14 +6,14 @@ import type { RunState } from './run-state.ts';
 
 interface RecordContext {
   readonly policy: Policy;
-  readonly contractHash: string;
+  readonly contract: Pick<Contract, 'hash'>;
   readonly now: () => number;
 }
 
 const nothingUsed: ClientUsage = { promptTokens: 0, completionTokens: 0, reasoningTokens: 0, cachedTokens: 0 };
 
 /** The run as reports and the store show it: money and decisions, no texts. */
-export function recordOf(state: RunState, { policy, contractHash, now }: RecordContext): RunRecord {
+export function recordOf(state: RunState, { policy, contract, now }: RecordContext): RunRecord {
   const { spec, lines, answer } = state;
   return {
     version: 1,
@@ -23,7 +24,7 @@ export function recordOf(state: RunState, { policy, contractHash, now }: RecordC
     durationMs: now() - state.startedAtMs,
     requestedModel: spec.requestedModel,
     model: answer?.slot.model,
-    policy: policyInfo(policy, contractHash),
+    policy: policyInfo(policy, contract),
     preferences: spec.preferences,
     limitsApplied: state.limitsApplied,
     cost: addUsd(zeroUsd, ...lines.flatMap(({ cost }) => cost ?? [])),
@@ -37,11 +38,11 @@ export function recordOf(state: RunState, { policy, contractHash, now }: RecordC
   };
 }
 
-export const policyInfo = ({ name, backend, contract }: Policy, contractHash: string): RunRecord['policy'] => ({
-  name,
-  backend,
-  contract,
-  contractHash,
+export const policyInfo = (policy: Policy, { hash }: Pick<Contract, 'hash'>): RunRecord['policy'] => ({
+  name: policy.name,
+  backend: policy.backend,
+  contract: policy.contract,
+  contractHash: hash,
 });
 
 function statusOf({ error, forcedBy }: RunState): RunStatus {

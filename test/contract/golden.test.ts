@@ -5,15 +5,20 @@ import { Template } from '@huggingface/jinja';
 import { describe, expect, test } from 'vitest';
 import { agree, finalAnswer } from '../../src/contract/agree.ts';
 import { applyObservation } from '../../src/contract/apply.ts';
+import { openChoices } from '../../src/contract/choices.ts';
 import { keepHead, keepTail } from '../../src/contract/code-points.ts';
 import { keepNewest } from '../../src/contract/cut.ts';
+import { noEvidence } from '../../src/contract/evidence.ts';
 import { evidenceText } from '../../src/contract/evidence-text.ts';
 import { loadContract } from '../../src/contract/load.ts';
 import { parseDecision } from '../../src/contract/parse.ts';
 import { phrasePreference } from '../../src/contract/phrase.ts';
-import { renderPrompt, thoughtSegments } from '../../src/contract/render.ts';
+import { choiceSegments, renderPrompt, thoughtSegments } from '../../src/contract/render.ts';
 import { type ContractName, contractNames } from '../../src/contract/schema.ts';
 import { joinSegments } from '../../src/contract/segment.ts';
+import { deliverCard, slotCard } from '../../src/contract/slot-card.ts';
+import { aSlot } from '../support/slots.ts';
+import { type EpisodeVector, episodeInputs } from './episode-inputs.ts';
 import * as inputs from './golden-inputs.ts';
 
 /**
@@ -70,6 +75,30 @@ function promptFacts(input: inputs.PromptVector) {
   return { sha256: createHash('sha256').update(joinSegments(segments)).digest('hex'), segments };
 }
 
+/** Turn by turn: what was open, and the prompt that a policy would read. */
+function episode({ contract: name, problem, slots, observations }: EpisodeVector) {
+  const contract = contractOf(name);
+  const mayAttempt = name !== 'slots-1';
+  let evidence = noEvidence;
+  const turns = [undefined, ...observations].map((observation) => {
+    if (observation !== undefined) evidence = applyObservation(evidence, observation);
+    const { open, withdrawn } = openChoices(slots, evidence, contract.budgets, mayAttempt);
+    const cards = open.map(({ id, role, delivers }) => ({
+      role,
+      card: delivers ? deliverCard(delivers, contract) : slotCard(aSlot({ id }), contract),
+    }));
+    const input = { problem, conversation: '', evidence, choices: cards, preference: '', contextTokens: 40_960 };
+    const prompt = joinSegments(renderPrompt(input, contract));
+    return {
+      open: open.map(({ id, role, slot }) => ({ id, role, slot })),
+      withdrawn,
+      calls: open.map(({ id, role }) => joinSegments(choiceSegments(role, id, contract))),
+      promptSha256: createHash('sha256').update(prompt).digest('hex'),
+    };
+  });
+  return { card: slotCard(aSlot({ id: 'ID' }), contract), turns, evidence };
+}
+
 const suite = <Input>(cases: Readonly<Record<string, Input>>, run: (input: Input) => unknown): Vector[] =>
   Object.entries(cases).map(([name, input]) => ({ name, input, expected: run(input) }));
 
@@ -88,6 +117,7 @@ const suites: Record<string, Vector[]> = {
     right: finalAnswer(right) ?? null,
   })),
   apply: suite(inputs.applyInputs, ({ evidence, observation }) => applyObservation(evidence, observation)),
+  episode: suite(episodeInputs, episode),
   preference: suite(inputs.preferenceInputs, ({ weights, instruction }) =>
     phrasePreference(weights, instruction ?? undefined, contractOf('slots-1')),
   ),

@@ -29,8 +29,8 @@ const calculationCues =
 /** What an answer loses when the evidence that the problem calls for is missing. */
 const lossWithoutFacts = 0.45;
 const lossWithoutCalculation = 0.35;
-/** How much of that loss a search or a calculation makes good, on average. */
-const hitChance = 0.7;
+/** How much of that loss a search makes good, on average; a calculation does as far as its programmer is good. */
+const searchHitChance = 0.7;
 
 interface Needs {
   readonly facts: boolean;
@@ -44,10 +44,22 @@ export function gradeOf(slot: Slot, problem: string): number {
   if (measured !== undefined) return measured;
   const skills = Object.values(slot.skills);
   if (skills.length > 0) return skills.reduce((sum, skill) => sum + skill, 0) / skills.length;
-  const word = grades.find(([pattern]) => pattern.test(slot.quality))?.[1] ?? unknownGrade;
+  const word = gradeInWords(slot);
   const specialty = Object.keys(fields).find((name) => fields[name]?.test(slot.quality));
   if (specialty === undefined) return word;
   return specialty === field ? Math.min(0.95, word + 0.1) : word * 0.6;
+}
+
+const gradeInWords = ({ quality }: Slot): number =>
+  grades.find(([pattern]) => pattern.test(quality))?.[1] ?? unknownGrade;
+
+/** Whatever the problem is about, whoever calculates writes a program. */
+const programmingGrade = (slot: Slot): number => slot.skills['code'] ?? gradeInWords(slot);
+
+/** Share of a loss that remains once a slot with this role has done its part. */
+function remaining(need: SlotRole, filled: Slot | undefined): number {
+  if (filled?.role !== need) return 1;
+  return 1 - (need === 'search' ? searchHitChance : programmingGrade(filled));
 }
 
 /**
@@ -59,17 +71,15 @@ export function cardBeliefs(problem: string, evidence: Evidence, slots: Readonly
     facts: factCues.test(problem) && evidence.documents.length === 0,
     calculation: calculationCues.test(problem) && evidence.codeRuns.length === 0,
   };
-  const chance = (answerId: string, filled: SlotRole | undefined): number => {
+  const chance = (answerId: string, filled?: Slot): number => {
     const slot = slots.get(answerId);
     if (!slot) return 0;
-    const factLoss = needs.facts ? lossWithoutFacts * (filled === 'search' ? 1 - hitChance : 1) : 0;
-    const calculationLoss = needs.calculation
-      ? lossWithoutCalculation * (filled === 'enhance_reasoning' ? 1 - hitChance : 1)
-      : 0;
+    const factLoss = needs.facts ? lossWithoutFacts * remaining('search', filled) : 0;
+    const calculationLoss = needs.calculation ? lossWithoutCalculation * remaining('enhance_reasoning', filled) : 0;
     return gradeOf(slot, problem) * (1 - factLoss) * (1 - calculationLoss);
   };
   return {
-    now: (answerId) => chance(answerId, undefined),
-    after: (answerId, prepareId) => chance(answerId, slots.get(prepareId)?.role),
+    now: (answerId) => chance(answerId),
+    after: (answerId, prepareId) => chance(answerId, slots.get(prepareId)),
   };
 }

@@ -11,6 +11,9 @@ import { cardBeliefs } from './card-beliefs.ts';
 /** Softness of the choice in utility units; small, so that the best option nearly always leads. */
 const temperature = 0.25;
 
+/** One more turn is one more thing that can go wrong: at equal utility the shorter path wins, at any weights. */
+const dislikeOfTurn = 0.05;
+
 /**
  * The policy without a language model: expected utility from cards, exact prices and what the problem looks like. The
  * default until trained weights are there, and the fallback whenever a policy is unavailable.
@@ -30,11 +33,11 @@ function estimate(input: PolicyInput, scales: TiltScales): PolicyOpinion {
   const options = input.candidates.map((candidate) => optionOf(candidate, input.weights));
   const beliefs = cardBeliefs(input.problem, input.evidence, slots);
   const outcomes = expectedUtility(options, beliefs, input.weights, scales, input.turnsLeft > 1);
+  const utilities = outcomes.map(
+    ({ utility }, index) => utility - (options[index]?.kind === 'prepare' ? dislikeOfTurn : 0),
+  );
   return {
-    probabilities: choiceProbabilities(
-      outcomes.map(({ utility }) => utility),
-      temperature,
-    ),
+    probabilities: choiceProbabilities(utilities, temperature),
     pRight: outcomes.map(({ pRight }) => pRight),
     weighted: true,
     usage: noUsage,
