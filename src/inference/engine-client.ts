@@ -23,8 +23,6 @@ interface Listener {
   fail(error: Error): void;
 }
 
-const neverCancelled = new AbortController().signal;
-
 /** The engine as the gateway sees it: a host process that may die at any time and comes back by itself. */
 export class EngineClient implements InferenceEngine {
   readonly #options: EngineOptions;
@@ -86,7 +84,7 @@ export class EngineClient implements InferenceEngine {
   }
 
   async countTokens(text: string): Promise<number> {
-    const reply = await this.#ask({ type: 'count', text }, neverCancelled);
+    const reply = await this.#ask({ type: 'count', text }, new AbortController().signal);
     if (reply.type !== 'counted') throw unexpected(reply);
     return reply.tokens;
   }

@@ -48,6 +48,7 @@ export function openSession(
   const { environment, ...hostOptions } = options;
   return new Promise((resolve, reject) => {
     let ready = false;
+    let failure: EngineFailure | undefined;
     let unanswered = 0;
     const host = spawnHost(settings.arguments, environment ?? {}, { message: hear, exit });
     const heartbeat = setInterval(beat, settings.heartbeatMs);
@@ -71,7 +72,7 @@ export function openSession(
         clearTimeout(startLimit);
         resolve({ info: message.info, send: host.send, kill: host.kill });
       } else if (message.type === 'start-failed') {
-        reject(new EngineFailure('unavailable', message.failure.message));
+        failure = new EngineFailure('unavailable', message.failure.message);
         host.kill('it could not load the model');
       } else {
         events.message(message);
@@ -82,7 +83,10 @@ export function openSession(
       clearInterval(heartbeat);
       clearTimeout(startLimit);
       if (ready) events.exit(end);
-      else reject(new EngineFailure('unavailable', `the inference host did not start: ${end.how}`, end.complaints));
+      else reject(failure ?? didNotStart(end));
     }
   });
 }
+
+const didNotStart = ({ how, complaints }: HostEnd): EngineFailure =>
+  new EngineFailure('unavailable', `the inference host did not start: ${how}`, complaints);

@@ -9,7 +9,8 @@ export const hostDescriptor = 3;
 export type RequestBody =
   | { readonly type: 'score'; readonly request: Omit<ScoreRequest, 'signal'> }
   | { readonly type: 'generate'; readonly request: Omit<GenerateRequest, 'signal'> }
-  | { readonly type: 'count'; readonly text: string };
+  | { readonly type: 'count'; readonly text: string }
+  | { readonly type: 'embed'; readonly texts: readonly string[] };
 
 export type ToHost =
   | { readonly type: 'start'; readonly options: EngineOptions }
@@ -51,6 +52,8 @@ const fromHost = z.discriminatedUnion('type', [
   z.object({ type: z.literal('scored'), id, result: scoreResult }),
   z.object({ type: z.literal('generated'), id, event: generateEvent }),
   z.object({ type: z.literal('counted'), id, tokens: count }),
+  // 32-bit floats, little endian: in decimals they would be five times as long.
+  z.object({ type: z.literal('embedded'), id, vectors: z.array(z.base64()) }),
   z.object({ type: z.literal('failed'), id, failure }),
   z.object({ type: z.literal('pong'), decodingForMs: z.number() }),
 ]);

@@ -16,8 +16,9 @@ export class SequencePool {
   readonly #free: Sequence[];
   readonly #waiting: ((sequence: Sequence) => void)[] = [];
   readonly #longestLine: number;
-  readonly #closing = new AbortController();
-  readonly #leases = new Set<Promise<void>>();
+  /** Of every request, waiting or at work: how to end it, and its end. */
+  readonly #open = new Map<AbortController, Promise<void>>();
+  #closed: EngineFailure | undefined;
 
   constructor(sequences: readonly Sequence[], longestLine: number) {
     this.#free = [...sequences];
@@ -26,30 +27,49 @@ export class SequencePool {
 
   /** For work that needs no sequence but the model behind them. */
   throwIfClosed(): void {
-    throwIfCancelled(this.#closing.signal);
+    if (this.#closed) throw this.#closed;
   }
 
   async acquire(tokens: readonly Token[], requestSignal: AbortSignal): Promise<Lease> {
-    const signal = AbortSignal.any([requestSignal, this.#closing.signal]);
-    throwIfCancelled(signal);
-    const sequence = this.#takeBest(tokens) ?? (await this.#waitInLine(signal));
-    let settle = () => {};
-    const lease = new Promise<void>((resolve) => {
-      settle = resolve;
-    });
-    this.#leases.add(lease);
-    const release = () => {
-      this.#leases.delete(lease);
-      this.#giveBack(sequence);
-      settle();
-    };
-    return { sequence, signal, release };
+    this.throwIfClosed();
+    throwIfCancelled(requestSignal);
+    const { signal, finish } = this.#register(requestSignal);
+    try {
+      const sequence = this.#takeBest(tokens) ?? (await this.#waitInLine(signal));
+      const release = () => {
+        this.#giveBack(sequence);
+        finish();
+      };
+      return { sequence, signal, release };
+    } catch (error) {
+      finish();
+      throw error;
+    }
   }
 
-  /** Ends all leases and waits for them: native memory that goes under a running generator ends the process. */
+  /** Ends all requests and waits for them: native memory that goes under a running generator ends the process. */
   async close(): Promise<void> {
-    this.#closing.abort(new EngineFailure('unavailable', 'the engine is closed'));
-    await Promise.all(this.#leases);
+    this.#closed = new EngineFailure('unavailable', 'the engine is closed');
+    for (const controller of this.#open.keys()) controller.abort(this.#closed);
+    await Promise.all(this.#open.values());
+  }
+
+  /** A controller a request: `AbortSignal.any` with a signal of our own would keep every request in memory. */
+  #register(requestSignal: AbortSignal): { signal: AbortSignal; finish(): void } {
+    const controller = new AbortController();
+    const cancel = () => controller.abort();
+    requestSignal.addEventListener('abort', cancel, { once: true });
+    let end = () => {};
+    const ended = new Promise<void>((resolve) => {
+      end = resolve;
+    });
+    this.#open.set(controller, ended);
+    const finish = () => {
+      requestSignal.removeEventListener('abort', cancel);
+      this.#open.delete(controller);
+      end();
+    };
+    return { signal: controller.signal, finish };
   }
 
   /** The free sequence that holds most of `tokens`; of equals the one that has been free for longest. */

@@ -1,0 +1,116 @@
+import { fileURLToPath } from 'node:url';
+import { cancellation } from './cancellation.ts';
+import type { Embedder } from './embedder.ts';
+import { EngineFailure, type EngineOptions } from './engine.ts';
+import { type HostSession, type HostSettings, hostSettings, openSession } from './host-session.ts';
+import type { FromHost } from './protocol.ts';
+
+export interface EmbedderOptions {
+  readonly modelPath: string;
+  readonly threads: number;
+}
+
+interface Waiting {
+  resolve(vectors: readonly Float32Array[]): void;
+  reject(error: Error): void;
+}
+
+/** Node rounds contexts up to this; the texts are cut shorter. */
+const contextTokens = 512;
+/** A host that died is not started again for so long: whoever asks meanwhile does without. */
+const restartDelayMs = 5_000;
+
+/** Loads an embedding GGUF in a process of its own, which is started again on demand after it died. */
+export async function startEmbedder(
+  { modelPath, threads }: EmbedderOptions,
+  settings: HostSettings = embedHostSettings(),
+): Promise<Embedder> {
+  const options: EngineOptions = {
+    modelPath,
+    threads,
+    device: 'cpu',
+    contextTokens,
+    sequences: 1,
+    prefillChunkTokens: contextTokens,
+  };
+  const waiting = new Map<number, Waiting>();
+  let diedAtMs = Number.NEGATIVE_INFINITY;
+  let session: Promise<HostSession> | undefined;
+  let closed = false;
+  let lastId = 0;
+
+  function open(): Promise<HostSession> {
+    if (closed) return Promise.reject(new EngineFailure('unavailable', 'the embedder is closed'));
+    if (session === undefined && performance.now() - diedAtMs < restartDelayMs) {
+      return Promise.reject(new EngineFailure('unavailable', 'the embedding host died a moment ago'));
+    }
+    session ??= openSession(options, settings, { message, exit: ({ how }) => lose(`it is gone: ${how}`) });
+    session.catch(() => lose('it did not start'));
+    return session;
+  }
+
+  function lose(reason: string): void {
+    session = undefined;
+    diedAtMs = performance.now();
+    const failure = new EngineFailure('crashed', `the embedding host cannot answer: ${reason}`);
+    for (const { reject } of waiting.values()) reject(failure);
+  }
+
+  function message(reply: FromHost): void {
+    if (!('id' in reply)) return;
+    if (reply.type === 'embedded') waiting.get(reply.id)?.resolve(reply.vectors.map(toVector));
+    else waiting.get(reply.id)?.reject(failureOf(reply));
+  }
+
+  async function embed(texts: readonly string[], signal: AbortSignal): Promise<readonly Float32Array[]> {
+    if (signal.aborted) throw cancellation(signal);
+    const host = await open();
+    const id = ++lastId;
+    let abort = () => {};
+    try {
+      return await new Promise((resolve, reject) => {
+        waiting.set(id, { resolve, reject });
+        abort = () => {
+          host.send({ type: 'cancel', id });
+          reject(cancellation(signal));
+        };
+        signal.addEventListener('abort', abort, { once: true });
+        host.send({ type: 'embed', id, texts });
+      });
+    } finally {
+      waiting.delete(id);
+      signal.removeEventListener('abort', abort);
+    }
+  }
+
+  const { info } = await open();
+  const [probe] = await embed([''], new AbortController().signal);
+  return {
+    info: { dimensions: probe?.length ?? 0, weightsHash: info.weightsHash },
+    embed,
+    async close() {
+      closed = true;
+      await session?.then((host) => host.kill('the embedder was closed')).catch(() => undefined);
+    },
+  };
+}
+
+/** Like a generating host's, with another program. */
+export function embedHostSettings(): HostSettings {
+  const { arguments: hostArguments, ...settings } = hostSettings();
+  const extension = import.meta.url.endsWith('.ts') ? 'ts' : 'js';
+  const program = fileURLToPath(new URL(`./embed-host.${extension}`, import.meta.url));
+  return { ...settings, arguments: [...hostArguments.slice(0, -1), program] };
+}
+
+function toVector(base64: string): Float32Array {
+  const bytes = Buffer.from(base64, 'base64');
+  return new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
+}
+
+function failureOf(reply: FromHost): EngineFailure {
+  if (reply.type === 'failed' && reply.failure.kind !== 'cancelled') {
+    return new EngineFailure(reply.failure.kind, reply.failure.message);
+  }
+  return new EngineFailure('crashed', `the embedding host answered with ${reply.type}, which was not asked for`);
+}
