@@ -15,6 +15,8 @@ export interface TestGatewayOptions extends Partial<Omit<GatewayOptions, 'config
   readonly tavily?: TavilyScript;
   /** Adds the Python sandbox and `reasoner-1`; its self-test takes a second. */
   readonly sandbox?: boolean;
+  /** Instead of the slots below. */
+  readonly slots?: Readonly<Record<string, unknown>>;
   /** Laid over the configuration below, section by section. */
   readonly config?: Readonly<Record<string, unknown>>;
 }
@@ -43,7 +45,8 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const openAi = await startOpenAiServer(options.openAi);
   const tavily = await startTavilyServer(options.tavily);
   const home = mkdtempSync(join(tmpdir(), 'orchestra-test-'));
-  const config = parseConfig({ ...configFor(openAi.url, tavily.url, options.sandbox ?? false), ...options.config }, {});
+  const base = configFor(openAi.url, tavily.url, options.sandbox ?? false);
+  const config = parseConfig({ ...base, slots: options.slots ?? base.slots, ...options.config }, {});
   const gateway = await buildGateway({
     environment: {},
     home,
