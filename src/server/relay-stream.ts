@@ -55,7 +55,7 @@ async function passEvent(event: RelayEvent, writer: StreamWriter, progress: Prog
 /** Some upstreams glue the last words to the finish reason, where some clients do not read them. */
 function splitFinish(chunk: JsonObject): { readonly content?: JsonObject; readonly finish: JsonObject } {
   const choices = (Array.isArray(chunk['choices']) ? chunk['choices'] : []).filter(isObject);
-  const speaks = choices.some(({ delta }) => isObject(delta) && Object.values(delta).some(isSaid));
+  const speaks = choices.some(({ delta }) => isObject(delta) && Object.entries(delta).some(isSaid));
   if (!speaks) return { finish: chunk };
   return {
     content: { ...chunk, choices: choices.map((choice) => ({ ...choice, finish_reason: null })) },
@@ -63,7 +63,7 @@ function splitFinish(chunk: JsonObject): { readonly content?: JsonObject; readon
   };
 }
 
-const isSaid = (value: unknown): boolean => value !== null && value !== '' && value !== undefined;
+const isSaid = ([key, value]: [string, unknown]): boolean => key !== 'role' && value !== null && value !== '';
 
 function count(bytes: Buffer, progress: Progress): void {
   const before = progress.frames;
