@@ -19,6 +19,8 @@ import { canonicalUrl } from './urls.ts';
 const longestParam = 2048;
 /** Longer than any usual proxy's, so that no proxy reuses a connection that is just being closed. */
 const keepAliveMs = 610_000;
+/** For the last words of streams that are ended; whoever does not read them is cut off. */
+const farewellMs = 2_000;
 /** For receiving a request, not for answering it. */
 const receiveMs = 300_000;
 
@@ -72,7 +74,10 @@ function drainOnClose(app: FastifyInstance, inFlight: InFlight, drainMs: number)
   const goodbye = () => new OrchestraError('policy_unavailable', 'The gateway is shutting down.');
   let timer: NodeJS.Timeout | undefined;
   app.addHook('preClose', async () => {
-    timer = setTimeout(() => inFlight.stopAll(goodbye()), drainMs);
+    timer = setTimeout(() => {
+      inFlight.stopAll(goodbye());
+      timer = setTimeout(() => app.server.closeAllConnections(), farewellMs);
+    }, drainMs);
   });
   app.addHook('onRequest', (_request, _reply, done) => done(timer && goodbye()));
   app.addHook('onClose', async () => clearTimeout(timer));

@@ -54,12 +54,19 @@ export interface ServerTimings {
   readonly keepAliveMs: number;
   /** Silence after which a stream is opened with its role chunk although nothing is written yet. */
   readonly openAfterMs: number;
+  /** How long a client may leave what it was sent unread before it counts as gone. */
+  readonly unreadMs: number;
   /** How long streams may go on after shutdown began. */
   readonly drainMs: number;
 }
 
 export const defaultLimits: ServerLimits = { bodyBytes: 64 * 1024 * 1024, runs: 64 };
-export const defaultTimings: ServerTimings = { keepAliveMs: 15_000, openAfterMs: 10_000, drainMs: 30_000 };
+export const defaultTimings: ServerTimings = {
+  keepAliveMs: 15_000,
+  openAfterMs: 10_000,
+  unreadMs: 120_000,
+  drainMs: 30_000,
+};
 
 /** Everything that the server works with; it builds nothing itself but the HTTP application. */
 export interface ServerParts {

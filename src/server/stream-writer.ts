@@ -75,7 +75,7 @@ export function createStreamWriter(
   function write(bytes: Uint8Array | string): Promise<void> {
     keepAlive?.refresh();
     if (raw.destroyed || raw.writableEnded || raw.write(bytes)) return Promise.resolve();
-    return drained(raw);
+    return drained(raw, timings.unreadMs);
   }
   const chunk = (value: (identity: StreamIdentity) => WireChunk | object): Promise<void> => {
     void begin();
@@ -144,9 +144,12 @@ function plainHeaders(reply: FastifyReply): Record<string, string> {
   return Object.fromEntries(entries.map(([name, value]) => [name, String(value)]));
 }
 
-function drained(raw: ServerResponse): Promise<void> {
+/** A client that reads nothing for too long holds money and memory for nobody: its connection is cut. */
+function drained(raw: ServerResponse, unreadMs: number): Promise<void> {
   return new Promise((resolve) => {
+    const timer = setTimeout(() => raw.destroy(), unreadMs);
     const done = () => {
+      clearTimeout(timer);
       raw.off('drain', done);
       raw.off('close', done);
       resolve();

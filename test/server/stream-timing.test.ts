@@ -14,7 +14,10 @@ import { type Script, says, scriptedOrchestrator } from '../support/scripted-orc
 let server: BareServer | undefined;
 afterEach(async () => server?.close());
 
-const quick = { keepAliveMs: 30, openAfterMs: 40, drainMs: 60 };
+const quick = { keepAliveMs: 30, openAfterMs: 40, unreadMs: 5_000, drainMs: 60 };
+
+/** More than any socket buffers. */
+const flood = says(...Array.from({ length: 2_000 }, () => 'x'.repeat(8_192)));
 const start = async (script: Script, parts: Partial<ServerParts> = {}) => {
   server = await startServer({ orchestrator: scriptedOrchestrator(script), timings: quick, ...parts });
   return server;
@@ -100,9 +103,8 @@ test('a failure after money was spent is not to be retried', async () => {
 
 test('S19 a client that does not read stops the run, which goes on when it reads again', async () => {
   let told = 0;
-  const many = Array.from({ length: 2_000 }, () => 'x'.repeat(8_192));
   const gateway = await start({
-    events: says(...many),
+    events: flood,
     between: () => {
       told += 1;
     },
@@ -112,14 +114,44 @@ test('S19 a client that does not read stops the run, which goes on when it reads
   socket.pause();
   let before = -1;
   await waitUntil(() => {
-    const stuck = told === before && told < many.length;
+    const stuck = told === before && told < flood.length;
     before = told;
     return stuck;
   }, 'the run to stop');
-  expect(told).toBeLessThan(many.length);
+  expect(told).toBeLessThan(flood.length);
   socket.resume();
   await socket.closed;
-  expect(told).toBe(many.length);
+  expect(told).toBe(flood.length);
+});
+
+test('S19 a client that never reads on is cut off, and its run ends', async () => {
+  const { opened: ended, open: end } = gate();
+  let told = 0;
+  const between = ({ signal }: RunSpec) => {
+    told += 1;
+    signal.addEventListener('abort', end, { once: true });
+  };
+  const gateway = await start({ events: flood, between }, { timings: { ...defaultTimings, unreadMs: 50 } });
+  const socket = rawPost(gateway, { stream: true });
+  await waitUntil(() => told > 1, 'the first text');
+  socket.pause();
+  await ended;
+  socket.destroy();
+  expect(told).toBeLessThan(flood.length);
+});
+
+test('shutdown does not wait for a client that never reads', async () => {
+  let told = 0;
+  const between = () => {
+    told += 1;
+  };
+  const gateway = await start({ events: flood, between });
+  const socket = rawPost(gateway, { stream: true });
+  await waitUntil(() => told > 1, 'the first text');
+  socket.pause();
+  await gateway.close();
+  socket.destroy();
+  expect(told).toBeLessThan(flood.length);
 });
 
 test.each([true, false])(
