@@ -19,7 +19,7 @@ import type { OpenAiReply } from '../support/loopback/openai-replies.ts';
 const price = { input: 1, output: 4 };
 const answer = { role: 'answer', upstream: 'loopback', quality: 'good', price, latency_ms: 10, max_output: 2000 };
 const searchPrice = 8_000_000;
-const dayLimit = 60_000_000;
+const dayLimit = 40_000_000;
 
 /** What the upstream does with the nth call of a run. */
 type Behaviour = 'answers' | 'fails' | 'limits' | 'breaks' | 'garbles';
@@ -32,7 +32,7 @@ const plan = fc.record({
     },
   ),
   promptTokens: fc.integer({ min: 1, max: 60 }),
-  completionTokens: fc.integer({ min: 1, max: 200 }),
+  completionTokens: fc.integer({ min: 1, max: 2500 }),
   maxCostMicroUsd: fc.option(fc.integer({ min: 500, max: 30_000 }), { nil: undefined }),
   streaming: fc.boolean(),
   leavesAfterMs: fc.option(fc.integer({ min: 0, max: 15 }), { nil: undefined, freq: 3 }),
