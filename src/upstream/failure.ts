@@ -74,18 +74,23 @@ const sentences: Record<FailureKind, string> = {
 };
 
 const tooLong =
-  /context.?(length|window|size)|maximum context|(prompt|input) is too long|too many (input )?tokens|exceed_context/i;
+  /context.?(length|window|size|limit)|maximum context|(prompt|input) is too long|too many (input )?tokens|exceed_context/i;
 
 function kindOf(status: number, error: WireError): FailureKind {
   if (status === 413) return 'context_length_exceeded';
   if (status < 500 && tooLong.test(`${error.code} ${error.type} ${error.message}`)) return 'context_length_exceeded';
   if (status === 401 || status === 402 || status === 403) return 'unauthorized';
-  // Waiting does not refill an account, so this is no rate limit although it wears the status of one.
-  if (error.code === 'insufficient_quota' || error.type === 'insufficient_quota') return 'unauthorized';
+  if (accountIsEmpty(error)) return 'unauthorized';
   if (status === 429) return 'rate_limited';
   if (status === 408) return 'timeout';
   return status >= 500 ? 'server_error' : 'rejected';
 }
+
+/** Waiting does not refill an account, so this is neither a rate limit nor a bad request, whichever status it wears. */
+const accountIsEmpty = ({ code, type, message }: WireError): boolean =>
+  code === 'insufficient_quota' ||
+  /^(insufficient_quota|billing_error)$/.test(type ?? '') ||
+  /credit balance/i.test(message ?? '');
 
 /** Streams carry no status; a numeric code is one, and the type says the rest. */
 function impliedStatus(error: WireError): number {
@@ -94,7 +99,7 @@ function impliedStatus(error: WireError): number {
   const words = `${error.code} ${error.type}`;
   if (/rate.?limit/i.test(words)) return 429;
   if (/authentication|permission|api_key/i.test(words)) return 401;
-  return /invalid_request|context/i.test(words) ? 400 : 500;
+  return /invalid_request|invalid_prompt|context/i.test(words) ? 400 : 500;
 }
 
 /** A code and a field name made of plain lower-case words are harmless; keys and hosts never look like that. */

@@ -1,26 +1,13 @@
 import type { Usage } from '../cost/usage.ts';
-import type { ChatDelta, ChatEnd } from './chat.ts';
+import type { ChatDelta } from './chat.ts';
 import { failureInAnswer, failureOf } from './failure.ts';
 import { finishReasonFrom, type OpenAiDelta, readChunk } from './openai-chunk.ts';
+import { type AnswerReader, spoken } from './read-answer.ts';
 import { createToolCallDeltas } from './tool-call-deltas.ts';
 import { createTextJoiner } from './well-formed.ts';
 import { usageFromWire } from './wire-usage.ts';
 
-/** One streamed answer being read, frame by frame. */
-interface OpenAiAnswer {
-  /** The upstream said why it stopped: nothing more of the answer will come, at most the usage. */
-  readonly finished: boolean;
-  /** What the upstream reported so far. */
-  readonly usage: Usage | undefined;
-  /** `[DONE]` was read. */
-  readonly ended: boolean;
-  /** @throws UpstreamFailure for an error event and for what is not JSON. */
-  read(data: string): ChatDelta[];
-  /** @throws UpstreamFailure `cut_stream` when neither a finish reason nor `[DONE]` was read. */
-  close(): { readonly rest: readonly ChatDelta[]; readonly end: ChatEnd };
-}
-
-export function createOpenAiAnswer(): OpenAiAnswer {
+export function createOpenAiAnswer(): AnswerReader {
   const text = createTextJoiner();
   const reasoning = createTextJoiner();
   const calls = createToolCallDeltas();
@@ -72,5 +59,3 @@ export function createOpenAiAnswer(): OpenAiAnswer {
     },
   };
 }
-
-const spoken = (type: 'text' | 'reasoning', text: string): ChatDelta[] => (text === '' ? [] : [{ type, text }]);

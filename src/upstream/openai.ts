@@ -1,13 +1,13 @@
 import OpenAI, { APIError } from 'openai';
 import { type Dispatcher, fetch as undiciFetch } from 'undici';
-import { type CallLimits, type ChatEvent, type ChatRequest, type ChatUpstream, UpstreamFailure } from './chat.ts';
+import type { CallLimits, ChatEvent, ChatRequest, ChatUpstream } from './chat.ts';
 import { dialectFor, type OpenAiDialect } from './dialect.ts';
 import { createDispatcher, requestHeaders } from './dispatcher.ts';
-import { failureOf, failureOfBody, failureOfStatus } from './failure.ts';
+import { failureOfStatus } from './failure.ts';
 import { createOpenAiAnswer } from './openai-answer.ts';
 import { openAiBody } from './openai-request.ts';
-import { closingPauseMs, type Patience, patiently, readText, startPatience } from './patience.ts';
-import { readData } from './sse.ts';
+import { startPatience } from './patience.ts';
+import { readAnswer } from './read-answer.ts';
 import { wellFormedJson } from './well-formed.ts';
 
 export interface OpenAiUpstreamOptions {
@@ -31,7 +31,7 @@ export function createOpenAiUpstream(options: OpenAiUpstreamOptions): ChatUpstre
     const patience = startPatience(limits);
     try {
       const response = await patience.during(post(client, openAiBody(request, dialect), patience.signal));
-      yield* readAnswer(response, patience);
+      yield* readAnswer(response, createOpenAiAnswer(), patience);
     } finally {
       patience.end();
     }
@@ -78,31 +78,4 @@ async function post(client: OpenAI, body: object, signal: AbortSignal): Promise<
     if (!(thrown instanceof APIError) || thrown.status === undefined) throw thrown;
     throw failureOfStatus(thrown.status, thrown.headers ?? new Headers(), thrown.error, Date.now());
   }
-}
-
-async function* readAnswer(response: Response, patience: Patience): AsyncGenerator<ChatEvent, void> {
-  const answer = createOpenAiAnswer();
-  try {
-    for await (const data of readFrames(response, patience)) {
-      const deltas = answer.ended ? [] : answer.read(data);
-      if (answer.ended) patience.renew(closingPauseMs);
-      else if (deltas.length > 0) patience.renew();
-      yield* deltas;
-    }
-  } catch (thrown) {
-    const failure = failureOfBody(thrown, answer.usage);
-    // A connection that dies between the last token and the closing word takes nothing away from the answer.
-    if (!(answer.finished || answer.ended) || !(failure instanceof UpstreamFailure)) throw failure;
-  }
-  const { rest, end } = answer.close();
-  yield* rest;
-  yield end;
-}
-
-async function* readFrames({ body, headers }: Response, patience: Patience): AsyncGenerator<string, void> {
-  if (!body) throw failureOf('malformed');
-  const chunks = body as AsyncIterable<Uint8Array>; // Node's web streams are iterable.
-  // A server that ignores `stream: true` gives its whole answer as if it had been the only frame.
-  if (/json/i.test(headers.get('content-type') ?? '')) yield await readText(chunks, patience);
-  else yield* readData(patiently(chunks, patience));
 }

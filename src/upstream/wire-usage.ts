@@ -23,6 +23,41 @@ export function usageFromWire(raw: unknown): Usage | undefined {
   });
 }
 
+/** The Responses API says the same under other names. */
+export function usageFromResponses(raw: unknown): Usage | undefined {
+  const wire = record(raw);
+  return usageFromWire({
+    prompt_tokens: wire['input_tokens'],
+    completion_tokens: wire['output_tokens'],
+    total_tokens: wire['total_tokens'],
+    prompt_tokens_details: wire['input_tokens_details'],
+    completion_tokens_details: wire['output_tokens_details'],
+  });
+}
+
+/**
+ * Anthropic's counts, which are disjoint already and never shrink: of several reports each count's highest stands, since
+ * some servers know the input only at the end. Thinking is inside the output and not told apart.
+ */
+export function usageFromAnthropic(reports: readonly unknown[]): Usage | undefined {
+  const wires = reports
+    .map(record)
+    .filter((wire) => typeof (wire['input_tokens'] ?? wire['output_tokens']) === 'number');
+  if (wires.length === 0) return undefined;
+  const most = (key: string) => Math.max(...wires.map((wire) => count(wire[key])));
+  const writesByAge = wires.map(({ cache_creation: writes }) => {
+    const { ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long } = record(writes);
+    return count(short) + count(long);
+  });
+  return usageOf({
+    inputTokens: most('input_tokens'),
+    cacheReadTokens: most('cache_read_input_tokens'),
+    cacheWriteTokens: Math.max(most('cache_creation_input_tokens'), ...writesByAge),
+    outputTokens: most('output_tokens'),
+    calls: 1,
+  });
+}
+
 /** `beside` is what the total has over prompt and completion: reasoning, at upstreams that keep it apart. */
 function splitCompletion(completion: number, reasoning: number, beside: number) {
   if (beside > 0 && beside >= reasoning) return { outputTokens: completion, reasoningTokens: beside };

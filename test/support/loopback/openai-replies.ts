@@ -1,3 +1,5 @@
+import type { JsonReply, RawReply, StreamShape } from './stream.ts';
+
 /** OpenAI's usage object as it stands on the wire. */
 export interface WireUsage {
   readonly prompt_tokens: number;
@@ -14,7 +16,7 @@ export interface WireToolCall {
 }
 
 /** A chat completion and the ways in which its stream can be unusual. Everything left out is well-behaved. */
-export interface CompletionReply {
+export interface CompletionReply extends StreamShape {
   readonly kind: 'completion';
   /** One content chunk each; joined when the client does not stream. */
   readonly text?: readonly string[];
@@ -26,9 +28,6 @@ export interface CompletionReply {
   readonly usage?: WireUsage | null;
   /** Where a stream says it: in a chunk of its own, on the finish chunk, or growing on every chunk. */
   readonly usagePlacement?: 'own_chunk' | 'finish_chunk' | 'every_chunk';
-  readonly headers?: Readonly<Record<string, string>>;
-  readonly firstChunkDelayMs?: number;
-  readonly chunkDelayMs?: number;
   readonly lineEnd?: '\n' | '\r\n';
   /** Writes `: keep-alive` before every chunk. */
   readonly comments?: boolean;
@@ -36,34 +35,14 @@ export interface CompletionReply {
   readonly done?: boolean;
   /** False leaves the finish chunk out. */
   readonly finish?: boolean;
-  /** Splits the stream into TCP writes of so many bytes, in the middle of characters if need be. */
-  readonly bytesPerWrite?: number;
-  /** Destroys the socket after so many chunks, the role chunk included. */
-  readonly cutAfterChunks?: number;
-  /** Falls silent after so many chunks and keeps the socket open; 0 sends headers only. */
-  readonly hangAfterChunks?: number;
   /** Puts this text as one more `data:` line after so many chunks. */
   readonly insert?: { readonly afterChunks: number; readonly data: string };
 }
 
 export type OpenAiReply =
   | CompletionReply
-  /** A JSON answer with any status: errors, embeddings, other people's shapes. */
-  | {
-      readonly kind: 'json';
-      readonly status: number;
-      readonly body: unknown;
-      readonly headers?: Readonly<Record<string, string>>;
-    }
-  /** Bytes as they are, one TCP write each; then the end, a destroyed socket, or silence. */
-  | {
-      readonly kind: 'raw';
-      readonly status?: number;
-      readonly headers?: Readonly<Record<string, string>>;
-      readonly writes: readonly (string | Uint8Array)[];
-      readonly ending?: 'end' | 'cut' | 'hang';
-      readonly pauseMs?: number;
-    }
+  | JsonReply
+  | RawReply
   /** Accepts the request and never answers. */
   | { readonly kind: 'silence' };
 

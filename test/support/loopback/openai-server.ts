@@ -2,6 +2,7 @@ import type { ServerResponse } from 'node:http';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { type Listener, listenOnLoopback, type ReceivedRequest, sendJson } from './listener.ts';
 import type { CompletionReply, OpenAiReply, WireUsage } from './openai-replies.ts';
+import { sendRaw, streamFrames } from './stream.ts';
 
 export type OpenAiScript = (request: ReceivedRequest) => OpenAiReply | Promise<OpenAiReply>;
 
@@ -50,20 +51,6 @@ async function send(reply: OpenAiReply, request: ReceivedRequest, response: Serv
   bill(usageOf(reply, request));
   if (request.body['stream'] === true) await streamCompletion(reply, request, response);
   else await sendCompletion(reply, request, response);
-}
-
-async function sendRaw(
-  reply: Extract<OpenAiReply, { kind: 'raw' }>,
-  request: ReceivedRequest,
-  response: ServerResponse,
-): Promise<void> {
-  response.writeHead(reply.status ?? 200, { 'content-type': 'text/event-stream', ...reply.headers });
-  for (const bytes of reply.writes) {
-    await writeAlone(response, bytes);
-    if (reply.pauseMs) await sleep(reply.pauseMs);
-  }
-  if (reply.ending === 'cut') request.cut();
-  else if (reply.ending !== 'hang') response.end();
 }
 
 function usageOf(reply: CompletionReply, request: ReceivedRequest): WireUsage {
@@ -157,40 +144,11 @@ function callDeltas({ function: { name, arguments: args }, ...call }: ReturnType
 async function streamCompletion(reply: CompletionReply, request: ReceivedRequest, response: ServerResponse) {
   const lineEnd = reply.lineEnd ?? '\n';
   const comment = reply.comments ? `: keep-alive${lineEnd}${lineEnd}` : '';
-  const write = (data: string) =>
-    writeSplit(response, `${comment}data: ${data}${lineEnd}${lineEnd}`, reply.bytesPerWrite);
-  response.writeHead(200, { 'content-type': 'text/event-stream; charset=utf-8', ...reply.headers });
-  response.flushHeaders();
-  await sleep(reply.firstChunkDelayMs ?? 0);
-  const frames = [...chunksOf(reply, request).map((chunk) => JSON.stringify(chunk))];
-  if (reply.insert) frames.splice(reply.insert.afterChunks, 0, reply.insert.data);
-  if (reply.done !== false) frames.push('[DONE]');
-  const stopAfter = reply.hangAfterChunks ?? reply.cutAfterChunks ?? frames.length;
-  for (const frame of frames.slice(0, stopAfter)) {
-    if (request.aborted) return;
-    await write(frame);
-    if (reply.chunkDelayMs) await sleep(reply.chunkDelayMs);
-  }
-  if (reply.cutAfterChunks !== undefined) request.cut();
-  else if (reply.hangAfterChunks === undefined) response.end();
-}
-
-async function writeSplit(response: ServerResponse, text: string, bytesPerWrite: number | undefined): Promise<void> {
-  const bytes = Buffer.from(text, 'utf8');
-  const step = bytesPerWrite ?? bytes.length;
-  for (let at = 0; at < bytes.length; at += step) await writeAlone(response, bytes.subarray(at, at + step));
-}
-
-/** Waits until the bytes were handed to the socket, so that two writes do not become one, and the reader can brake. */
-async function writeAlone(response: ServerResponse, bytes: string | Uint8Array): Promise<void> {
-  if (response.destroyed) return;
-  await new Promise<void>((resolve) => {
-    response.once('close', resolve);
-    response.write(bytes, () => {
-      response.off('close', resolve);
-      resolve();
-    });
-  });
+  const frame = (data: string) => `${comment}data: ${data}${lineEnd}${lineEnd}`;
+  const data = chunksOf(reply, request).map((chunk) => JSON.stringify(chunk));
+  if (reply.insert) data.splice(reply.insert.afterChunks, 0, reply.insert.data);
+  if (reply.done !== false) data.push('[DONE]');
+  await streamFrames(data.map(frame), reply, request, response);
 }
 
 function answerEmbeddings(request: ReceivedRequest, response: ServerResponse, bill: Bill): void {

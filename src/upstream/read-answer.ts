@@ -1,0 +1,59 @@
+import type { Usage } from '../cost/usage.ts';
+import { type ChatDelta, type ChatEnd, type ChatEvent, UpstreamFailure } from './chat.ts';
+import { failureOf, failureOfBody } from './failure.ts';
+import { closingPauseMs, type Patience, patiently, readText } from './patience.ts';
+import { readData } from './sse.ts';
+
+/** One streamed answer being read, frame by frame; what a dialect has to know. */
+export interface AnswerReader {
+  /** The upstream said why it stopped: nothing more of the answer will come, at most the usage. */
+  readonly finished: boolean;
+  /** The last word of the protocol was read. */
+  readonly ended: boolean;
+  /** What the upstream will bill by what it said so far. */
+  readonly usage: Usage | undefined;
+  /** @throws UpstreamFailure for an error event and for what is not JSON. */
+  read(data: string): ChatDelta[];
+  /** @throws UpstreamFailure `cut_stream` when the answer is neither finished nor ended. */
+  close(): { readonly rest: readonly ChatDelta[]; readonly end: ChatEnd };
+}
+
+/** What the two kinds of fetch agree on. */
+interface StreamedResponse {
+  readonly body: unknown;
+  readonly headers: { get(name: string): string | null };
+}
+
+/** The events of an answer as they arrive. Only what the answer itself says renews patience; pings and comments do not. */
+export async function* readAnswer(
+  response: StreamedResponse,
+  answer: AnswerReader,
+  patience: Patience,
+): AsyncGenerator<ChatEvent, void> {
+  try {
+    for await (const data of readFrames(response, patience)) {
+      const deltas = answer.ended ? [] : answer.read(data);
+      if (answer.ended) patience.renew(closingPauseMs);
+      else if (deltas.length > 0) patience.renew();
+      yield* deltas;
+    }
+  } catch (thrown) {
+    const failure = failureOfBody(thrown, answer.usage);
+    // A connection that dies between the last token and the closing word takes nothing away from the answer.
+    if (!(answer.finished || answer.ended) || !(failure instanceof UpstreamFailure)) throw failure;
+  }
+  const { rest, end } = answer.close();
+  yield* rest;
+  yield end;
+}
+
+async function* readFrames({ body, headers }: StreamedResponse, patience: Patience): AsyncGenerator<string, void> {
+  if (!body) throw failureOf('malformed');
+  const chunks = body as AsyncIterable<Uint8Array>; // Web streams of Node and undici are iterable.
+  // A server that ignores `stream: true` gives its whole answer as if it had been the only frame.
+  if (/json/i.test(headers.get('content-type') ?? '')) yield await readText(chunks, patience);
+  else yield* readData(patiently(chunks, patience));
+}
+
+/** A piece of text as an event, unless it is empty. */
+export const spoken = (type: 'text' | 'reasoning', text: string): ChatDelta[] => (text === '' ? [] : [{ type, text }]);

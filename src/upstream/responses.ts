@@ -1,0 +1,44 @@
+import type { Dispatcher } from 'undici';
+import type { CallLimits, ChatEvent, ChatRequest, ChatUpstream } from './chat.ts';
+import { createDispatcher, requestHeaders } from './dispatcher.ts';
+import { failureOfStatus } from './failure.ts';
+import { startPatience } from './patience.ts';
+import { postJson, readRefusal } from './post.ts';
+import { readAnswer } from './read-answer.ts';
+import { createResponsesAnswer } from './responses-answer.ts';
+import { responsesBody } from './responses-request.ts';
+
+export interface ResponsesUpstreamOptions {
+  /** What the configuration calls it; never its host. */
+  readonly name: string;
+  /** Ends in `/v1` as a rule. */
+  readonly baseUrl: string;
+  /** Empty for servers that want none. */
+  readonly apiKey: string;
+  /** Left out: a pool of its own. */
+  readonly dispatcher?: Dispatcher;
+}
+
+/** A chat model behind OpenAI's Responses API. One attempt a call: retrying is `withRetries`' business. */
+export function createResponsesUpstream(options: ResponsesUpstreamOptions): ChatUpstream {
+  const { name, baseUrl, apiKey, dispatcher = createDispatcher() } = options;
+  const url = `${baseUrl.replace(/\/+$/, '')}/responses`;
+  const endpoint = { url, headers: requestHeaders(apiKey), dispatcher };
+
+  async function* complete(request: ChatRequest, limits: CallLimits): AsyncGenerator<ChatEvent, void> {
+    const body = responsesBody(request);
+    const patience = startPatience(limits);
+    try {
+      const response = await postJson(endpoint, body, patience);
+      if (!response.ok) {
+        const refusal = await readRefusal(response, patience);
+        throw failureOfStatus(response.status, response.headers, refusal, Date.now());
+      }
+      yield* readAnswer(response, createResponsesAnswer(), patience);
+    } finally {
+      patience.end();
+    }
+  }
+
+  return { name, complete };
+}
