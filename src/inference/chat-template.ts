@@ -1,4 +1,10 @@
-import { type ChatHistoryItem, type LlamaModel, type LlamaText, resolveChatWrapper } from 'node-llama-cpp';
+import {
+  type ChatHistoryItem,
+  type ChatWrapper,
+  type LlamaModel,
+  type LlamaText,
+  resolveChatWrapper,
+} from 'node-llama-cpp';
 import { type ChatMessage, textOf } from '../contract/chat.ts';
 import { EngineFailure } from './engine.ts';
 
@@ -11,7 +17,15 @@ export type ChatTemplate = (messages: readonly ChatMessage[]) => LlamaText;
 export function chatTemplate(model: LlamaModel): ChatTemplate {
   const ownTemplate = model.fileInfo.metadata.tokenizer?.chat_template;
   const type = typeof ownTemplate === 'string' ? 'jinjaTemplate' : 'auto';
-  const wrapper = resolveChatWrapper(model, { type, warningLogs: false });
+  let wrapper: ChatWrapper;
+  try {
+    wrapper = resolveChatWrapper(model, { type, warningLogs: false, fallbackToOtherWrappersOnJinjaError: false });
+  } catch (error) {
+    // Scoring needs no template, so such a model is still of use.
+    return () => {
+      throw new EngineFailure('unavailable', 'the chat template in the weights file cannot be used', error);
+    };
+  }
   return (messages) => {
     const answer: ChatHistoryItem = { type: 'model', response: [] };
     try {

@@ -1,5 +1,6 @@
 import { type LlamaModel, LlamaText, SpecialTokensText, type Token, type Tokenizer } from 'node-llama-cpp';
 import type { Segment } from '../contract/segment.ts';
+import { EngineFailure } from './engine.ts';
 
 /** Token ids of trusted and untrusted text. The only place that decides what may become a control token. */
 export interface ModelTokens {
@@ -43,7 +44,7 @@ export function modelTokens(model: LlamaModel): ModelTokens {
 
 function endOfTurnOf(model: LlamaModel): Token {
   const token = model.tokens.eos ?? model.tokens.eot;
-  if (token === null) throw new Error('the model names no end-of-turn token');
+  if (token === null) throw new EngineFailure('unavailable', 'the weights file names no end-of-turn token');
   return token;
 }
 

@@ -2,7 +2,7 @@ import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { markup, type Segment, untrusted } from '../../src/contract/segment.ts';
 import type { EngineOptions, InferenceEngine, ScoreRequest } from '../../src/inference/engine.ts';
 import { writeModel } from '../support/gguf/tiny-model.ts';
-import { attentive, endless, engineOptions, generated, generateRequest, story } from './tiny-models.ts';
+import { attentive, endless, engineOptions, generated, generateRequest, story, templateless } from './tiny-models.ts';
 
 /** What every InferenceEngine does, wherever its native code runs. */
 
@@ -64,6 +64,7 @@ export function engineContract(name: string, start: Start): void {
     describe('the cache', () => caching(withEngine(start, attentive, { contextTokens: 4_096, sequences: 2 })));
     describe('the line', () => waiting(withEngine(start, endless, { contextTokens: 16_384 })));
     describe('closing', () => closing(start));
+    describe('a broken chat template', () => brokenTemplate(withEngine(start, templateless)));
   });
 }
 
@@ -365,6 +366,16 @@ function waiting(engine: () => InferenceEngine): void {
 
 async function drain(iterator: AsyncIterator<unknown>): Promise<void> {
   for (let result = await iterator.next(); !result.done; ) result = await iterator.next();
+}
+
+function brokenTemplate(engine: () => InferenceEngine): void {
+  test('leaves scoring as it is, and says why there is no text', async () => {
+    expectClose(await chances(engine(), scoreRequest([untrusted('a')], single('x', 'y'))), [0.5, 0.5]);
+    await expect(generated(engine(), generateRequest())).rejects.toMatchObject({
+      kind: 'unavailable',
+      message: 'the chat template in the weights file cannot be used',
+    });
+  });
 }
 
 function closing(start: Start): void {

@@ -40,6 +40,8 @@ export const endless = (): Buffer =>
 /** What it says depends on all it has read: a wrong cache shows. */
 export const attentive = (): Buffer => tinyModel({ words, attentive: true });
 
+export const templateless = (): Buffer => tinyModel({ words, chatTemplate: '{% for %}' });
+
 export const engineOptions = (modelPath: string, changes: Partial<EngineOptions> = {}): EngineOptions => ({
   modelPath,
   device: 'cpu',

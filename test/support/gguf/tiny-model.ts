@@ -15,6 +15,7 @@ export interface TinyModelOptions {
   readonly attentive?: boolean;
   readonly trainedContextTokens?: number;
   readonly architecture?: string;
+  readonly chatTemplate?: string;
 }
 
 /** Logit of a scripted certainty; others stay at 0, so chance is below 1e-10. */
@@ -26,7 +27,7 @@ const headCount = 2;
 const feedForwardSize = 64;
 
 // Messages between role markers, as ChatML has them.
-const chatTemplate =
+const chatMl =
   "{%- for message in messages -%}{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}" +
   "{%- endfor -%}{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}";
 
@@ -80,7 +81,7 @@ function metadata(vocabulary: Vocabulary, width: number, options: TinyModelOptio
     ['tokenizer.ggml.bos_token_id', u32(vocabulary.id('<|endoftext|>'))],
     ['tokenizer.ggml.padding_token_id', u32(vocabulary.id('<|endoftext|>'))],
     ['tokenizer.ggml.add_bos_token', { type: 'bool', value: false }],
-    ['tokenizer.chat_template', string(chatTemplate)],
+    ['tokenizer.chat_template', string(options.chatTemplate ?? chatMl)],
   ]);
 }
 
