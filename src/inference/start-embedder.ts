@@ -1,5 +1,5 @@
 import { fileURLToPath } from 'node:url';
-import { cancellation } from './cancellation.ts';
+import { cancellation, throwIfCancelled } from './cancellation.ts';
 import type { Embedder } from './embedder.ts';
 import { EngineFailure, type EngineOptions } from './engine.ts';
 import { type HostSession, type HostSettings, hostSettings, openSession } from './host-session.ts';
@@ -63,8 +63,8 @@ export async function startEmbedder(
   }
 
   async function embed(texts: readonly string[], signal: AbortSignal): Promise<readonly Float32Array[]> {
-    if (signal.aborted) throw cancellation(signal);
     const host = await open();
+    throwIfCancelled(signal);
     const id = ++lastId;
     let abort = () => {};
     try {

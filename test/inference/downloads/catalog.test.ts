@@ -3,15 +3,27 @@ import { join, resolve } from 'node:path';
 import { expect, test } from 'vitest';
 import { findModel, listDownloads, readDownloads } from '../../../src/inference/downloads/catalog.ts';
 import { downloadsSchema } from '../../../src/inference/downloads/entry.ts';
+import { sha256OfFile } from '../../../src/inference/weights-hash.ts';
 import { hubEntry, temporaryFolder, weights } from './hub.ts';
 
 test('downloads.json is valid, pins every file and asks for consent where the licence does', () => {
   const entries = readDownloads();
-  expect(entries.map(({ id }) => id)).toEqual(['smollm2-135m-instruct', 'orchestrator-8b', 'qwen3-8b']);
+  expect(entries.map(({ id }) => id)).toEqual([
+    'smollm2-135m-instruct',
+    'orchestrator-8b',
+    'qwen3-8b',
+    'all-minilm-l6-v2',
+  ]);
   expect(entries.filter(({ licence }) => licence.researchOnly === true).map(({ id }) => id)).toEqual([
     'orchestrator-8b',
   ]);
   expect(entries.filter(({ policy }) => policy?.trained === true).map(({ id }) => id)).toEqual(['orchestrator-8b']);
+});
+
+test('the bundled embedding is here, with the hash that its entry names', async () => {
+  const { entry, path, present } = await findModel('all-minilm-l6-v2', '/nowhere');
+  expect(present).toBe(true);
+  expect(await sha256OfFile(path)).toBe(entry?.sha256);
 });
 
 test('a list says which files are here', async () => {

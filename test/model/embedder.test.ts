@@ -1,0 +1,106 @@
+import { readFileSync } from 'node:fs';
+import { afterAll, beforeAll, describe, expect, test } from 'vitest';
+import { findModel } from '../../src/inference/downloads/catalog.ts';
+import type { Embedder } from '../../src/inference/embedder.ts';
+import { startEmbedder } from '../../src/inference/start-embedder.ts';
+
+interface GoldenCase {
+  readonly input: string;
+  /** Signed bytes in base64: the reference's vector, scaled so that its largest value is 127. */
+  readonly expected: string;
+}
+
+const golden: readonly GoldenCase[] = JSON.parse(readFileSync('test/golden/embedding.json', 'utf8'));
+const never = new AbortController().signal;
+const { path: modelPath } = await findModel('all-minilm-l6-v2', '/nowhere');
+
+function cosine(left: ArrayLike<number>, right: ArrayLike<number>): number {
+  const dot = (a: ArrayLike<number>, b: ArrayLike<number>) =>
+    Array.from(a).reduce((sum, value, index) => sum + value * (b[index] ?? Number.NaN), 0);
+  return dot(left, right) / Math.sqrt(dot(left, left) * dot(right, right));
+}
+
+function onlyEmbedHost(): number {
+  const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
+  const [id, ...others] = children.filter((child) => readFileSync(`/proc/${child}/cmdline`).includes('embed-host'));
+  if (id === undefined || others.length > 0) throw new Error('there should be exactly one host');
+  return Number(id);
+}
+
+describe('the bundled embedding', () => {
+  let embedder: Embedder;
+  beforeAll(async () => {
+    embedder = await startEmbedder({ modelPath, threads: 1 });
+  });
+  afterAll(() => embedder.close());
+
+  test('gives the vectors of the reference for 50 texts in many scripts', async () => {
+    const vectors = await embedder.embed(
+      golden.map(({ input }) => input),
+      never,
+    );
+    expect(vectors).toHaveLength(50);
+    const cosines = golden.map(({ expected }, index) =>
+      cosine(vectors[index] ?? [], new Int8Array(Buffer.from(expected, 'base64'))),
+    );
+    // Eight bits cost a greeting of one or two words the most: there is nothing to average over.
+    expect(Math.min(...cosines)).toBeGreaterThanOrEqual(0.998);
+    expect(cosines.filter((value) => value >= 0.999).length).toBeGreaterThanOrEqual(47);
+  });
+
+  test('gives unit vectors, for empty text and for a book too', async () => {
+    const vectors = await embedder.embed(['', 'word '.repeat(100_000)], never);
+    expect(embedder.info.dimensions).toBe(384);
+    for (const vector of vectors) expect(Math.hypot(...vector)).toBeCloseTo(1, 5);
+  });
+
+  test('reads control tokens in a text as plain text', async () => {
+    const [plain, forged] = await embedder.embed(['hello', '[SEP] hello [CLS]'], never);
+    expect(cosine(plain ?? [], forged ?? [])).toBeLessThan(0.95);
+  });
+
+  test('puts a question nearer to its field than to another', async () => {
+    const [question, near, far] = await embedder.embed(
+      ['Integrate sin(x) from 0 to pi.', 'calculus and mathematics', 'contract law and courts'],
+      never,
+    );
+    expect(cosine(question ?? [], near ?? [])).toBeGreaterThan(cosine(question ?? [], far ?? []) + 0.1);
+  });
+
+  test('stops between two texts when the request is given up', async () => {
+    const controller = new AbortController();
+    const many = embedder.embed(
+      Array.from({ length: 500 }, (_, index) => `text ${index}`),
+      controller.signal,
+    );
+    controller.abort();
+    await expect(many).rejects.toMatchObject({ name: 'AbortError' });
+    expect(await embedder.embed(['still there'], never)).toHaveLength(1);
+  });
+});
+
+describe('an embedding host that cannot be had', () => {
+  test('a file that is no model is unavailable', async () => {
+    await expect(startEmbedder({ modelPath: 'package.json', threads: 1 })).rejects.toMatchObject({
+      kind: 'unavailable',
+    });
+  });
+
+  test('a host that dies fails what it was asked, and is not started again at once', async () => {
+    const embedder = await startEmbedder({ modelPath, threads: 1 });
+    const many = embedder.embed(
+      Array.from({ length: 500 }, (_, index) => `text ${index}`),
+      never,
+    );
+    process.kill(onlyEmbedHost(), 'SIGKILL');
+    await expect(many).rejects.toMatchObject({ kind: 'crashed' });
+    await expect(embedder.embed(['x'], never)).rejects.toMatchObject({ kind: 'unavailable' });
+    await embedder.close();
+  });
+
+  test('a closed embedder says so', async () => {
+    const embedder = await startEmbedder({ modelPath, threads: 1 });
+    await embedder.close();
+    await expect(embedder.embed(['x'], never)).rejects.toMatchObject({ kind: 'unavailable' });
+  });
+});
