@@ -1,5 +1,6 @@
 import { nearest } from '../preferences/nearest.ts';
 import type { Config, SlotConfig } from './config.ts';
+import type { Environment } from './settings.ts';
 
 /** What a schema cannot say: everything that one entry names must be there. One line a mistake, with the way out. */
 export function crossChecks(config: Config): string[] {
@@ -51,6 +52,14 @@ const toolsOf = (config: Config, kinds: readonly string[]): string[] =>
 
 const answerSlots = (config: Config): string[] =>
   Object.entries(config.slots).flatMap(([id, { role }]) => (role === 'answer' ? [id] : []));
+
+/** Keys that are named by a variable need it to be set. */
+export const keyChecks = ({ server }: Config, environment: Environment): string[] =>
+  server.keys.flatMap(({ name, env }, index) =>
+    env === undefined || environment[env]
+      ? []
+      : [`server.keys.${index}.env: ${env} is not set: set it to the secret of \`${name}\``],
+  );
 
 function serverChecks({ server, policy }: Config): string[] {
   const problems: string[] = [];

@@ -1,13 +1,30 @@
 import { z } from 'zod';
+import { decimalToInteger } from '../cost/money.ts';
 import { privacyClasses } from '../preferences/privacy.ts';
 import { ceilingSchema, profileSchema } from '../preferences/schema.ts';
 
 /** The one schema of `orchestra.yaml`; editors get it as docs/orchestra.schema.json. Unknown keys are errors. */
 
 const name = z.string().regex(/^[a-z0-9][a-z0-9_-]{0,63}$/, 'use lower-case letters, digits, `-` and `_`');
-const usd = z
-  .union([z.number().nonnegative(), z.string().regex(/^\d+(\.\d+)?$/, 'write a decimal number of dollars')])
-  .describe('USD, read exactly');
+/** What is finer cannot be counted in whole nano-dollars per million units, and is refused rather than rounded. */
+const usd = (mostDigits: number) =>
+  z
+    .union([z.number().nonnegative(), z.string()])
+    .refine((value) => isDecimal(value, mostDigits), {
+      error: `write a decimal number of dollars with at most ${mostDigits} digits behind the point`,
+    })
+    .describe('USD, read exactly');
+const perMillionTokens = () => usd(9).describe('USD per million tokens, read exactly').optional();
+
+function isDecimal(value: string | number, mostDigits: number): boolean {
+  try {
+    return decimalToInteger(value, mostDigits) >= 0n;
+  } catch {
+    return false;
+  }
+}
+
+const address = z.url({ protocol: /^https?$/, error: 'is an address such as `https://api.example.com/v1`' });
 const privacy = z
   .enum(privacyClasses)
   .default('any')
@@ -16,13 +33,13 @@ const regions = z.array(z.string().min(1)).default([]);
 const folder = z.string().min(1);
 
 export const priceSchema = z.strictObject({
-  input: usd.optional().describe('per million tokens'),
-  output: usd.optional().describe('per million tokens'),
-  cache_read: usd.optional().describe('per million tokens'),
-  cache_write: usd.optional().describe('per million tokens'),
-  reasoning: usd.optional().describe('per million tokens'),
-  per_call: usd.optional(),
-  per_second: usd.optional(),
+  input: perMillionTokens(),
+  output: perMillionTokens(),
+  cache_read: perMillionTokens(),
+  cache_write: perMillionTokens(),
+  reasoning: perMillionTokens(),
+  per_call: usd(15).optional(),
+  per_second: usd(12).optional(),
 });
 
 const keySchema = z
@@ -66,7 +83,7 @@ const localModelSchema = z.strictObject({
 
 const upstreamSchema = z.strictObject({
   kind: z.enum(['openai']).describe('any OpenAI-compatible server'),
-  base_url: z.url(),
+  base_url: address,
   api_key: z.string().default(''),
   privacy,
   regions,
@@ -76,7 +93,7 @@ const toolSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('tavily'),
     api_key: z.string().min(1),
-    base_url: z.url().optional(),
+    base_url: address.optional(),
     privacy,
     price: priceSchema,
   }),
@@ -96,7 +113,7 @@ const toolSchema = z.discriminatedUnion('kind', [
 const slotBase = {
   quality: z.string().min(1).max(500).describe('one sentence: all that the policy reads about it'),
   skills: z.record(z.string(), z.number().min(0).max(1)).default({}),
-  price: z.union([priceSchema, z.literal('unknown')]).optional(),
+  price: z.union([priceSchema, z.literal('unknown')], { error: 'is a price for each unit, or `unknown`' }).optional(),
   latency_ms: z.int().min(0).optional(),
   context: z.int().min(256).optional(),
   max_output: z.int().min(16).optional(),
@@ -137,7 +154,9 @@ export const configSchema = z.strictObject({
   upstreams: z.record(name, upstreamSchema).default({}),
   tools: z.record(name, toolSchema).default({}),
   slots: z.record(slotId, slotSchema).default({}),
-  relay: z.array(z.string().regex(/^[^/]+\/.+$/, 'is UPSTREAM/MODEL or UPSTREAM/*')).default([]),
+  relay: z
+    .array(z.string().regex(/^[^/]+\/([^*]+\*?|\*)$/, 'is UPSTREAM/MODEL, UPSTREAM/PREFIX* or UPSTREAM/*'))
+    .default([]),
   profiles: z.record(name, profileSchema).default({}),
   defaults: profileSchema.default({}).describe('preferences that stand when a request says nothing'),
   ceiling: ceilingSchema.default({}).describe('of callers without a key of their own'),

@@ -3,7 +3,8 @@ import { fileURLToPath } from 'node:url';
 import { z } from 'zod';
 import { privacyClasses } from '../preferences/privacy.ts';
 import { type Config, priceSchema } from './config.ts';
-import { type Environment, parseConfig } from './load-config.ts';
+import { parseConfig } from './load-config.ts';
+import type { Environment } from './settings.ts';
 
 /** models/slots.json: what a key in the environment switches on when there is no configuration file. */
 const knownSlotsSchema = z.strictObject({

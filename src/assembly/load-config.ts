@@ -1,9 +1,11 @@
 import { readFileSync } from 'node:fs';
-import { parse as parseYaml } from 'yaml';
-import { z } from 'zod';
-import { nearest } from '../preferences/nearest.ts';
+import { parse as parseYaml, YAMLParseError } from 'yaml';
 import { type Config, configSchema } from './config.ts';
-import { crossChecks } from './config-checks.ts';
+import { crossChecks, keyChecks } from './config-checks.ts';
+import { issueLines } from './config-issues.ts';
+import { readPriceRows } from './prices.ts';
+import type { Environment } from './settings.ts';
+import { slotsFrom } from './slots.ts';
 
 /** A configuration that cannot be served; its message holds every error, one a line, each with the way out. */
 export class ConfigError extends Error {
@@ -12,8 +14,6 @@ export class ConfigError extends Error {
     this.name = 'ConfigError';
   }
 }
-
-export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** Reads and checks a configuration file. `${NAME}` and `${NAME:-default}` in text values come from the environment. */
 export function readConfig(path: string, environment: Environment): Config {
@@ -31,69 +31,58 @@ function parseText(text: string, path: string): unknown {
   try {
     return parseYaml(text, { maxAliasCount: 100 }) ?? {};
   } catch (error) {
-    throw new ConfigError([`${path}: is not YAML: ${error instanceof Error ? error.message : 'unknown reason'}`]);
+    throw new ConfigError([
+      `${path}: is not YAML: ${error instanceof Error ? withoutExcerpt(error) : 'unknown reason'}`,
+    ]);
   }
 }
 
-/** @throws ConfigError with all errors at once. */
+/** The parser shows the lines around a mistake, and they may hold a key that somebody pasted. */
+function withoutExcerpt(error: Error): string {
+  const [sentence = ''] = error.message.split('\n');
+  return error instanceof YAMLParseError ? sentence.replace(/:$/, '') : sentence;
+}
+
+/** @throws ConfigError with all errors of shape at once or, where the shape is right, with all errors of meaning. */
 export function parseConfig(value: unknown, environment: Environment): Config {
-  const problems: string[] = [];
-  const filled = interpolate(value, environment, [], problems);
+  const missing = new Map<string, string>();
+  const filled = interpolate(value, environment, [], missing);
   const parsed = configSchema.safeParse(filled);
-  if (!parsed.success) problems.push(...parsed.error.issues.flatMap((issue) => issueLines(issue)));
-  else problems.push(...crossChecks(parsed.data));
+  const problems = [...missing.values()];
+  if (parsed.success) problems.push(...meaningChecks(parsed.data, environment));
+  else problems.push(...parsed.error.issues.filter(({ path }) => !missing.has(path.join('.'))).flatMap(issueLines));
   if (!parsed.success || problems.length > 0) throw new ConfigError(problems);
   return parsed.data;
 }
 
-function interpolate(value: unknown, environment: Environment, path: readonly string[], problems: string[]): unknown {
+const meaningChecks = (config: Config, environment: Environment): string[] => [
+  ...crossChecks(config),
+  ...keyChecks(config, environment),
+  ...slotsFrom(config, readPriceRows(), Date.now()).problems,
+];
+
+/** @param missing receives one line a path at which a variable is not set. */
+function interpolate(
+  value: unknown,
+  environment: Environment,
+  path: readonly string[],
+  missing: Map<string, string>,
+): unknown {
   if (typeof value === 'string') {
     return value.replace(/\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g, (_, variable: string, fallback?: string) => {
       const found = environment[variable] || fallback;
+      const at = path.join('.');
       if (found === undefined)
-        problems.push(`${path.join('.')}: ${variable} is not set: set it, or write \${${variable}:-default}`);
+        missing.set(at, `${at}: ${variable} is not set: set it, or write \${${variable}:-default}`);
       return found ?? '';
     });
   }
   if (Array.isArray(value))
-    return value.map((item, index) => interpolate(item, environment, [...path, `${index}`], problems));
+    return value.map((item, index) => interpolate(item, environment, [...path, `${index}`], missing));
   if (typeof value !== 'object' || value === null) return value;
   const entries = Object.entries(value).map(([key, item]) => [
     key,
-    interpolate(item, environment, [...path, key], problems),
+    interpolate(item, environment, [...path, key], missing),
   ]);
   return Object.fromEntries(entries);
-}
-
-function issueLines(issue: z.core.$ZodIssue): string[] {
-  const path = issue.path.map(String).join('.') || 'configuration';
-  if (issue.code !== 'unrecognized_keys') return [`${path}: ${issue.message}`];
-  return issue.keys.map((key) => `${path}.${key}: unknown key: ${suggestion(key, issue.path)}`);
-}
-
-function suggestion(key: string, path: readonly PropertyKey[]): string {
-  const valid = [...new Set(keysAt(jsonSchema, path))];
-  const near = nearest(key, valid);
-  return near ? `did you mean \`${near}\`?` : `known here: ${valid.join(', ')}`;
-}
-
-interface SchemaNode {
-  readonly properties?: Readonly<Record<string, SchemaNode>>;
-  readonly additionalProperties?: SchemaNode | boolean;
-  readonly items?: SchemaNode;
-  readonly anyOf?: readonly SchemaNode[];
-  readonly oneOf?: readonly SchemaNode[];
-}
-
-// Zod writes plain JSON Schema; these few keywords are all that the walk looks at.
-const jsonSchema = z.toJSONSchema(configSchema, { io: 'input' }) as SchemaNode;
-
-function keysAt(node: SchemaNode, path: readonly PropertyKey[]): string[] {
-  const branches = [...(node.anyOf ?? []), ...(node.oneOf ?? [])];
-  const inBranches = branches.flatMap((branch) => keysAt(branch, path));
-  const [step, ...rest] = path;
-  if (step === undefined) return [...Object.keys(node.properties ?? {}), ...inBranches];
-  const more = typeof node.additionalProperties === 'object' ? node.additionalProperties : undefined;
-  const next = node.properties?.[String(step)] ?? node.items ?? more;
-  return next ? [...keysAt(next, rest), ...inBranches] : inBranches;
 }

@@ -1,6 +1,7 @@
 import { homedir } from 'node:os';
 import { join, resolve } from 'node:path';
-import type { Environment } from './load-config.ts';
+
+export type Environment = Readonly<Record<string, string | undefined>>;
 
 /** What the environment alone decides: places and the address to listen on. Nothing else reads it. */
 export interface Settings {

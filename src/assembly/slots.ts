@@ -19,16 +19,18 @@ export interface SlotFacts {
 /** From configuration to what limits, weights and prices can see. */
 export function slotsFrom(config: Config, rows: readonly PriceRow[], atMs: number): SlotFacts {
   const problems: string[] = [];
-  const catalog = (upstream: string, model: string): CatalogEntry =>
-    lookUp(upstream, config.upstreams[upstream]?.base_url ?? '', model, rows, atMs);
+  const catalog = ({ upstream = '', model }: ExpertSlot): CatalogEntry | undefined => {
+    const address = config.upstreams[upstream]?.base_url;
+    return address && model !== undefined ? lookUp(upstream, address, model, rows, atMs) : undefined;
+  };
   const slots = Object.entries(config.slots).map(([id, slot]) => {
     if (slot.role === 'search') return searchSlot(id, slot, config);
-    const found =
-      slot.upstream !== undefined && slot.model !== undefined ? catalog(slot.upstream, slot.model) : undefined;
+    const found = catalog(slot);
     const rates = ratesOf(slot, found);
-    if (rates === 'missing') {
+    // An upstream that does not exist is told as such elsewhere.
+    if (rates === 'missing' && found) {
       problems.push(
-        `slots.${id}.price: no price is known for ${slot.upstream}/${slot.model} (${found?.reason}): write \`price\`, or \`price: unknown\` to serve it with its cost reported as unknown`,
+        `slots.${id}.price: no price is known for ${slot.upstream}/${slot.model} (${found.reason}): write \`price\`, or \`price: unknown\` to serve it with its cost reported as unknown`,
       );
     }
     return expertSlot(id, slot, config, found, rates === 'missing' ? undefined : rates);

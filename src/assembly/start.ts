@@ -2,8 +2,8 @@ import { existsSync } from 'node:fs';
 import type { Config } from './config.ts';
 import { crossChecks } from './config-checks.ts';
 import { type DisabledChoice, defaultConfig } from './defaults.ts';
-import { ConfigError, type Environment, readConfig } from './load-config.ts';
-import { type Settings, settingsFrom } from './settings.ts';
+import { ConfigError, readConfig } from './load-config.ts';
+import { type Environment, type Settings, settingsFrom } from './settings.ts';
 
 const configFile = 'orchestra.yaml';
 

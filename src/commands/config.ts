@@ -1,5 +1,5 @@
 import { stringify } from 'yaml';
-import type { Environment } from '../assembly/load-config.ts';
+import type { Environment } from '../assembly/settings.ts';
 import { readStart } from '../assembly/start.ts';
 
 /** The effective configuration as YAML that a user can start from, secrets hidden. */

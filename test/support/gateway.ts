@@ -46,7 +46,10 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
   const tavily = await startTavilyServer(options.tavily);
   const home = mkdtempSync(join(tmpdir(), 'orchestra-test-'));
   const base = configFor(openAi.url, tavily.url, options.sandbox ?? false);
-  const config = parseConfig({ ...base, slots: options.slots ?? base.slots, ...options.config }, {});
+  const config = parseConfig(
+    { ...base, slots: options.slots ?? base.slots, ...options.config },
+    options.environment ?? {},
+  );
   const gateway = await buildGateway({
     environment: {},
     home,

@@ -1,0 +1,305 @@
+// biome-ignore-all lint/suspicious/noTemplateCurlyInString: this is how configuration names variables
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
+import { afterAll, describe, expect, test } from 'vitest';
+import { ConfigError, parseConfig, readConfig } from '../../src/assembly/load-config.ts';
+import type { Environment } from '../../src/assembly/settings.ts';
+
+const folder = mkdtempSync(join(tmpdir(), 'orchestra-config-'));
+afterAll(() => rmSync(folder, { recursive: true, force: true }));
+
+/** The lines that a person reads. */
+function problemsOf(action: () => unknown): readonly string[] {
+  try {
+    action();
+  } catch (error) {
+    if (error instanceof ConfigError) return error.message.split('\n');
+    throw error;
+  }
+  return [];
+}
+const linesOf = (value: unknown, environment: Environment = {}) => problemsOf(() => parseConfig(value, environment));
+
+const upstream = { kind: 'openai', base_url: 'https://api.example.com/v1' };
+const slot = { role: 'answer', upstream: 'cloud', model: 'm', quality: 'good', price: { input: 1, output: 2 } };
+const withSlot = (part: object) => ({ upstreams: { cloud: upstream }, slots: { 'answer-1': { ...slot, ...part } } });
+
+describe('one mistake is one line with path and way out', () => {
+  test.each<[string, unknown, string]>([
+    ['an unknown section', { serverr: {} }, 'serverr: unknown key: did you mean `server`?'],
+    [
+      'an unknown key of a section',
+      { limits: { max_turn: 3 } },
+      'limits.max_turn: unknown key: did you mean `max_turns`?',
+    ],
+    ['a key that resembles nothing', { trace: { qqqqqqqq: 1 } }, 'trace.qqqqqqqq: unknown key: known here: days'],
+    [
+      'an unknown key of a slot',
+      withSlot({ latencyms: 3 }),
+      'slots.answer-1.latencyms: unknown key: did you mean `latency_ms`?',
+    ],
+    [
+      'an unknown key of a price',
+      withSlot({ price: { inptu: 1 } }),
+      'slots.answer-1.price.inptu: unknown key: did you mean `input`?',
+    ],
+    [
+      'an unknown key of a list entry',
+      { server: { keys: [{ name: 'a', env: 'A', celing: {} }] } },
+      'server.keys.0.celing: unknown key: did you mean `ceiling`?',
+    ],
+    [
+      'an unknown key of a ceiling',
+      { ceiling: { max_cost: 1 } },
+      'ceiling.max_cost: unknown key: did you mean `max_cost_usd`?',
+    ],
+    ['text for a number', { server: { port: 'high' } }, 'server.port: Invalid input: expected number, received string'],
+    ['text for a list', { relay: 'openai/*' }, 'relay: Invalid input: expected array, received string'],
+    ['a list for everything', [1], 'configuration: Invalid input: expected object, received array'],
+    [
+      'a word that is none of the choices',
+      { store: 'mysql' },
+      'store: Invalid option: expected one of "sqlite"|"memory"',
+    ],
+    [
+      'an unknown role',
+      withSlot({ role: 'anwser' }),
+      "slots.answer-1.role: Invalid discriminator value. Expected 'answer' | 'enhance_reasoning' | 'search'",
+    ],
+    [
+      'an unknown kind of tool',
+      { tools: { web: { kind: 'bing' } } },
+      "tools.web.kind: Invalid discriminator value. Expected 'tavily' | 'local_search' | 'sandbox'",
+    ],
+    [
+      'a slot id that would tell a brand',
+      { upstreams: { cloud: upstream }, slots: { GPT: slot } },
+      'slots.GPT: is a role word and a number, such as `answer-1`: the policy sees it',
+    ],
+    [
+      'a name with capitals',
+      { upstreams: { Cloud: upstream } },
+      'upstreams.Cloud: use lower-case letters, digits, `-` and `_`',
+    ],
+    ['a price in words', withSlot({ price: 'cheap' }), 'slots.answer-1.price: is a price for each unit, or `unknown`'],
+    [
+      'a part of a price in words',
+      withSlot({ price: { input: 'cheap' } }),
+      'slots.answer-1.price.input: write a decimal number of dollars with at most 9 digits behind the point',
+    ],
+    [
+      'a price finer than can be counted',
+      withSlot({ price: { input: '0.0000000001' } }),
+      'slots.answer-1.price.input: write a decimal number of dollars with at most 9 digits behind the point',
+    ],
+    [
+      'the same as a number',
+      withSlot({ price: { output: 1e-12 } }),
+      'slots.answer-1.price.output: write a decimal number of dollars with at most 9 digits behind the point',
+    ],
+    [
+      'an address that is none',
+      { upstreams: { cloud: { ...upstream, base_url: 'api' } } },
+      'upstreams.cloud.base_url: is an address such as `https://api.example.com/v1`',
+    ],
+    [
+      'a star in the middle',
+      { upstreams: { cloud: upstream }, relay: ['cloud/a*b'] },
+      'relay.0: is UPSTREAM/MODEL, UPSTREAM/PREFIX* or UPSTREAM/*',
+    ],
+    [
+      'a key with neither hash nor variable',
+      { server: { keys: [{ name: 'a' }] } },
+      'server.keys.0: needs either `sha256` or `env`',
+    ],
+    [
+      'a hash that is none',
+      { server: { keys: [{ name: 'a', sha256: 'zz' }] } },
+      'server.keys.0.sha256: is 64 lower-case hex digits',
+    ],
+  ])('%s', (_, value, line) => {
+    expect(linesOf(value)).toEqual([line]);
+  });
+
+  test.each<[string, unknown, string]>([
+    [
+      'an unknown upstream',
+      withSlot({ upstream: 'clout' }),
+      'slots.answer-1.upstream: no entry of `upstreams` is called `clout`: did you mean `cloud`?',
+    ],
+    [
+      'an upstream where there is none',
+      { slots: { 'answer-1': slot } },
+      'slots.answer-1.upstream: no entry of `upstreams` is called `cloud`: known: none',
+    ],
+    [
+      'an unknown local model',
+      withSlot({ upstream: undefined, model: undefined, local: 'smol' }),
+      'slots.answer-1.local: no entry of `models` is called `smol`: known: none',
+    ],
+    [
+      'a slot without anybody behind it',
+      withSlot({ upstream: undefined }),
+      'slots.answer-1: needs `upstream` and `model`, or `local`',
+    ],
+    [
+      'a slot with two behind it',
+      withSlot({ local: 'smol' }),
+      'slots.answer-1: has both `local` and `upstream`: keep one',
+    ],
+    [
+      'an unknown search tool',
+      { slots: { 'search-1': { role: 'search', tools: ['docs'], quality: 'x' } } },
+      'slots.search-1.tools.0: no search tool is called `docs`: known: none',
+    ],
+    [
+      'an unknown writer',
+      {
+        tools: { docs: { kind: 'local_search', folders: ['x'] } },
+        slots: { 'search-1': { role: 'search', tools: ['docs'], writer: 'answer-1', quality: 'x' } },
+      },
+      'slots.search-1.writer: no answer slot is called `answer-1`: known: none',
+    ],
+    [
+      'an unknown sandbox',
+      withSlot({ role: 'enhance_reasoning', sandbox: 'python' }),
+      'slots.answer-1.sandbox: no sandbox tool is called `python`: known: none',
+    ],
+    ['a relay to nobody', { relay: ['openai/*'] }, 'relay.0: no entry of `upstreams` is called `openai`: known: none'],
+    [
+      'a price that nobody knows',
+      withSlot({ price: undefined }),
+      'slots.answer-1.price: no price is known for cloud/m (genai-prices does not list it under this exact name): write `price`, or `price: unknown` to serve it with its cost reported as unknown',
+    ],
+    ['keys demanded and none given', { server: { auth: 'keys' } }, 'server.keys: `auth: keys` needs at least one key'],
+    [
+      'a key whose variable is not set',
+      { server: { keys: [{ name: 'a', env: 'A_KEY' }] } },
+      'server.keys.0.env: A_KEY is not set: set it to the secret of `a`',
+    ],
+    [
+      'a llama policy without a model',
+      { policy: { backend: 'llama' } },
+      'policy.model: the llama backend needs one: an id of models/downloads.json or a path to a GGUF',
+    ],
+  ])('%s', (_, value, line) => {
+    expect(linesOf(value)).toEqual([line]);
+  });
+
+  test('an address that others can reach without a word about keys', () => {
+    const [line, ...more] = linesOf({ server: { host: '0.0.0.0' } });
+    expect(line).toMatch(/^server\.host: 0\.0\.0\.0 can be reached by others: set `server\.auth` to `keys`/);
+    expect(more).toEqual([]);
+    expect(linesOf({ server: { host: '0.0.0.0', auth: 'none' } })).toEqual([]);
+  });
+
+  test('a variable that is not set, once', () => {
+    const tools = { web: { kind: 'tavily', api_key: '${WEB_KEY}', price: {} } };
+    expect(linesOf({ tools })).toEqual(['tools.web.api_key: WEB_KEY is not set: set it, or write ${WEB_KEY:-default}']);
+  });
+});
+
+describe('all mistakes are told at once', () => {
+  test('of shape, anywhere in the file', () => {
+    const lines = linesOf({
+      servre: {},
+      limits: { runs: 'many' },
+      upstreams: { cloud: { ...upstream, api_key: '${CLOUD_KEY}' } },
+      slots: { 'answer-1': { ...slot, latencyms: 1 }, 'answer-2': { role: 'answer' } },
+    });
+    expect(lines.map((line) => line.split(':')[0])).toEqual(
+      expect.arrayContaining([
+        'servre',
+        'limits.runs',
+        'upstreams.cloud.api_key',
+        'slots.answer-1.latencyms',
+        'slots.answer-2.quality',
+      ]),
+    );
+  });
+
+  test('of meaning: references, prices, keys and addresses', () => {
+    const lines = linesOf({
+      server: { host: '0.0.0.0', keys: [{ name: 'a', env: 'A_KEY' }] },
+      upstreams: { cloud: upstream },
+      slots: { 'answer-1': { ...slot, price: undefined }, 'answer-2': { ...slot, upstream: 'none' } },
+      relay: ['gone/*'],
+    });
+    expect(lines.map((line) => line.split(':')[0]).sort()).toEqual([
+      'relay.0',
+      'server.host',
+      'server.keys.0.env',
+      'slots.answer-1.price',
+      'slots.answer-2.upstream',
+    ]);
+  });
+});
+
+describe('values from the environment', () => {
+  const keyOf = (api_key: string, environment: Environment) =>
+    parseConfig({ upstreams: { cloud: { ...upstream, api_key } } }, environment).upstreams['cloud']?.api_key;
+
+  test.each([
+    ['a variable', '${A}', { A: 'sk-a' }, 'sk-a'],
+    ['a default where it is not set', '${A:-none}', {}, 'none'],
+    ['a default where it is empty', '${A:-none}', { A: '' }, 'none'],
+    ['an empty default', '${A:-}', {}, ''],
+    ['a variable inside text, twice', 'x-${A}-${A}', { A: '1' }, 'x-1-1'],
+    ['no variable in what a variable says', '${A}', { A: '${B}', B: 'secret' }, '${B}'],
+    ['a dollar without braces', '$A', { A: 'sk-a' }, '$A'],
+  ])('%s', (_, text, environment, expected) => {
+    expect(keyOf(text, environment)).toBe(expected);
+  });
+});
+
+describe('a file', () => {
+  const file = (text: string): string => {
+    const path = join(folder, 'orchestra.yaml');
+    writeFileSync(path, text);
+    return path;
+  };
+
+  test('that is missing is named, with the way out', () => {
+    const path = join(folder, 'missing.yaml');
+    expect(problemsOf(() => readConfig(path, {}))).toEqual([
+      `${path}: cannot be read (ENOENT): write one, or start without to use the defaults`,
+    ]);
+  });
+
+  test.each([
+    ['a broken line', 'upstreams:\n  cloud: { api_key: "sk-pasted-secret\n'],
+    ['a doubled key', 'server: { port: 1 }\nserver: { port: 2 }\n'],
+    ['a bad indentation', 'server:\n  port: 1\n host: x # sk-pasted-secret\n'],
+  ])('with %s is told with its place in one line, and nothing of its text', (_, text) => {
+    const path = file(text);
+    const [line, ...more] = problemsOf(() => readConfig(path, {}));
+    expect(line).toMatch(/is not YAML: .* at line \d+, column \d+/);
+    expect(line?.startsWith(`${path}: `)).toBe(true);
+    expect([line, ...more].join('\n')).not.toContain('sk-pasted-secret');
+    expect(more).toEqual([]);
+  });
+
+  test('with aliases without end is refused', () => {
+    const bomb = `a: &a [${'x,'.repeat(9)}x]\n${[...'bcdefgh'].map((name, i) => `${name}: &${name} [${`*${'abcdefg'[i]},`.repeat(9)}*${'abcdefg'[i]}]`).join('\n')}\n`;
+    expect(problemsOf(() => readConfig(file(bomb), {}))[0]).toMatch(/is not YAML/);
+  });
+
+  test('that is empty is the defaults', () => {
+    expect(readConfig(file('# nothing yet\n'), {})).toEqual(parseConfig({}, {}));
+  });
+});
+
+test('no error repeats a secret from the environment', () => {
+  const environment = { KEY: 'sk-very-secret' };
+  const lines = linesOf(
+    {
+      upstreams: { cloud: { kind: '${KEY}', base_url: '${KEY}', api_key: '${KEY}', privacy: '${KEY}' } },
+      slots: { 'answer-1': { ...slot, price: { input: '${KEY}' }, context: '${KEY}' } },
+      store: '${KEY}',
+    },
+    environment,
+  );
+  expect(lines.length).toBeGreaterThan(4);
+  expect(lines.join('\n')).not.toContain('sk-very-secret');
+});
