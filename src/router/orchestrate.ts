@@ -14,7 +14,7 @@ import { type RunClock, startClock } from './clock.ts';
 import { clientLeft, endingOf, limitReached, nobodyAdmissible, nobodyAffordable, nothingLeft } from './endings.ts';
 import { optionsOf, type TurnOptions } from './options.ts';
 import type { Policy, PolicyInput } from './policy.ts';
-import { policyInfo, recordOf } from './record.ts';
+import { policyInfo, recordOf, storedRecord } from './record.ts';
 import type { DecideReport, Orchestrator, RunError, RunEvent, RunRecord, RunSpec } from './run.ts';
 import { RunState } from './run-state.ts';
 
@@ -194,7 +194,8 @@ function runErrorOf({ code, message, param, details, retryAfterMs }: OrchestraEr
 
 function save(state: RunState, parts: RouterParts): void {
   const { runId: id, keyName } = state.spec;
-  parts.runs.save({ id, keyName, createdAtMs: state.startedAtMs, record: JSON.stringify(recordOf(state, parts)) });
+  const record = storedRecord(recordOf(state, parts));
+  parts.runs.save({ id, keyName, createdAtMs: state.startedAtMs, record });
 }
 
 async function decide(spec: RunSpec, parts: RouterParts): Promise<DecideReport> {

@@ -49,3 +49,8 @@ function statusOf({ error, forcedBy }: RunState): RunStatus {
   if (error) return error.code === 'cancelled' ? 'cancelled' : 'failed';
   return forcedBy ? 'limited' : 'completed';
 }
+
+/** As it is stored: the instruction is the caller's text, and records hold no texts. */
+export function storedRecord(record: RunRecord): string {
+  return JSON.stringify({ ...record, preferences: { ...record.preferences, instruction: undefined } });
+}

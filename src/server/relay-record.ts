@@ -1,6 +1,7 @@
 import { usageOf } from '../cost/usage.ts';
 import type { OrchestraError } from '../errors.ts';
 import type { EffectivePreferences } from '../preferences/request.ts';
+import { storedRecord } from '../router/record.ts';
 import type { RunRecord, RunWarning } from '../router/run.ts';
 import type { JsonObject } from '../upstream/relay-request.ts';
 import type { RelayedModel, ServerParts } from './parts.ts';
@@ -47,7 +48,7 @@ export function recordRelay(
     finishReason: undefined,
     error: error && { code: error.code, message: error.message },
   };
-  runs.save({ id: runId, keyName, createdAtMs: startedAtMs, record: JSON.stringify(record) });
+  runs.save({ id: runId, keyName, createdAtMs: startedAtMs, record: storedRecord(record) });
   return record;
 }
 

@@ -9,7 +9,7 @@ import type { Found, SearchRequest, SearchSource } from '../search-source.ts';
 import { type Chunk, chunkText } from './chunk.ts';
 import { htmlText } from './html-text.ts';
 import { type SkipReason, type TextFile, walkFolder } from './walk-folder.ts';
-import { createWordReader } from './words.ts';
+import { createWordReader, functionWords } from './words.ts';
 
 export interface LocalSearchOptions {
   readonly name: string;
@@ -61,6 +61,8 @@ export async function createLocalSearch(options: LocalSearchOptions): Promise<Lo
   return { name, meter, privacy: 'local', mostUsage: oneSearch, search, stats: () => stats };
 }
 
+const fewestChunks = 20;
+
 type Index = ReturnType<typeof createIndex>;
 
 function createIndex() {
@@ -75,10 +77,14 @@ function createIndex() {
     searchOptions: { boost: { title: 2, headings: 2 }, combineWith: 'OR' },
   });
 
-  /** How much a word says: one that stands everywhere says nothing, one that stands nowhere the most. */
+  /**
+   * How much a word says: one that stands everywhere says nothing, one that stands nowhere the most. A handful of chunks
+   * cannot tell how common a word is, so there are never taken to be fewer than `fewestChunks`.
+   */
   const information = (word: string): number => {
+    if (functionWords.has(word)) return 0;
     const count = chunksWith.get(word) ?? 0;
-    return Math.log(1 + (entries.length - count + 0.5) / (count + 0.5));
+    return Math.log(1 + (Math.max(entries.length, fewestChunks) - count + 0.5) / (count + 0.5));
   };
   const informationOf = (words: readonly string[]): number => words.reduce((sum, word) => sum + information(word), 0);
 

@@ -10,3 +10,12 @@ export function createWordReader(): (text: string) => string[] {
     return [...segmenter.segment(plain)].filter(({ isWordLike }) => isWordLike).map(({ segment }) => segment);
   };
 }
+
+/** English words that carry a question but none of its matter; whether a text has them says nothing about it. */
+export const functionWords: ReadonlySet<string> = new Set(
+  (
+    'a about all am an and any are as at be been but by can could did do does for from give had has have how i if in is ' +
+    'it its me my of on or our please say says should so tell that the their them there these they this those to us was ' +
+    'we were what when where which who why will with would you your'
+  ).split(' '),
+);
