@@ -3,7 +3,7 @@ import { z } from 'zod';
 /** The events of Anthropic's Messages stream, read openly: what is not known here is no event at all. */
 
 const index = z.int().nonnegative();
-const usage = z.unknown();
+const usage = z.unknown().optional();
 
 const block = z.union([
   z.object({ type: z.literal('tool_use'), id: z.string().optional(), name: z.string().optional() }),
@@ -26,10 +26,10 @@ const event = z.union([
   z.object({
     type: z.literal('message_delta'),
     delta: z.object({ stop_reason: z.string().nullish().catch(undefined) }),
-    usage: usage.optional(),
+    usage,
   }),
   z.object({ type: z.literal('message_stop') }),
-  z.object({ type: z.literal('error'), error: z.unknown() }),
+  z.object({ type: z.literal('error'), error: z.unknown().optional() }),
 ]);
 type AnthropicEvent = z.infer<typeof event>;
 

@@ -38,8 +38,8 @@ const optionsSchema = z.object({
   parallel_tool_calls: z.boolean().optional().catch(undefined),
   stop: z.union([z.string().transform((text) => [text]), z.array(z.string())]).catch([]),
   tools: z.array(z.unknown()).catch([]),
-  tool_choice: z.unknown(),
-  response_format: z.unknown(),
+  tool_choice: z.unknown().optional(),
+  response_format: z.unknown().optional(),
 });
 
 function settingsOf(options: Omit<z.infer<typeof optionsSchema>, 'stop'>): Record<string, unknown> {

@@ -1,11 +1,10 @@
-import { getEventListeners } from 'node:events';
 import { afterEach, describe, expect, test } from 'vitest';
-import type { CallLimits, ChatEvent, ChatRequest } from '../../src/upstream/chat.ts';
-import { UpstreamFailure } from '../../src/upstream/chat.ts';
+import type { ChatRequest } from '../../src/upstream/chat.ts';
 import { openAiDialect } from '../../src/upstream/dialect.ts';
 import { createOpenAiUpstream, type OpenAiUpstreamOptions } from '../../src/upstream/openai.ts';
 import { type OpenAiReply, replies } from '../support/loopback/openai-replies.ts';
 import { type OpenAiScript, type OpenAiServer, startOpenAiServer } from '../support/loopback/openai-server.ts';
+import { collect, endOf, everythingIn, failing, limits, textOf } from './upstream-contract.ts';
 
 const key = 'sk-marked-secret-0123456789';
 const running: OpenAiServer[] = [];
@@ -28,34 +27,6 @@ const request = (part: Partial<ChatRequest> = {}): ChatRequest => ({
   ...part,
 });
 
-const limits = (part: Partial<CallLimits> = {}): CallLimits => ({
-  signal: new AbortController().signal,
-  firstTokenTimeoutMs: 5_000,
-  betweenTokensTimeoutMs: 5_000,
-  ...part,
-});
-
-async function collect(events: AsyncIterable<ChatEvent>): Promise<ChatEvent[]> {
-  const all: ChatEvent[] = [];
-  for await (const event of events) all.push(event);
-  return all;
-}
-
-/** Everything said before the failure, and the failure. */
-async function failing(events: AsyncIterable<ChatEvent>): Promise<{ said: ChatEvent[]; failure: UpstreamFailure }> {
-  const said: ChatEvent[] = [];
-  try {
-    for await (const event of events) said.push(event);
-  } catch (thrown) {
-    if (thrown instanceof UpstreamFailure) return { said, failure: thrown };
-    throw thrown;
-  }
-  throw new Error('the call did not fail');
-}
-
-const textOf = (events: readonly ChatEvent[]) =>
-  events.map((event) => (event.type === 'text' ? event.text : '')).join('');
-const endOf = (events: readonly ChatEvent[]) => events.find((event) => event.type === 'end');
 const usage = (part: object) => ({
   cacheReadTokens: 0,
   cacheWriteTokens: 0,
@@ -331,17 +302,6 @@ describe('a failure', () => {
     expect(everythingIn(failure)).not.toMatch(/marked|127\.0\.0\.1|localhost|https?:/);
   });
 
-  test('to connect shows neither key nor host', async () => {
-    const { upstream, server } = await upstreamThat(replies.says('x'));
-    await server.close();
-    const { failure } = await failing(upstream.complete(request(), limits()));
-    expect(failure).toMatchObject({
-      kind: 'connection',
-      message: 'The connection to the upstream failed (ECONNREFUSED).',
-    });
-    expect(everythingIn(failure)).not.toMatch(/marked|127\.0\.0\.1|localhost|https?:/);
-  });
-
   test('after text is a cut stream, with what was said and billed before', async () => {
     const { upstream } = await upstreamThat({
       ...replies.says('a', 'b', 'c'),
@@ -366,12 +326,6 @@ describe('a failure', () => {
     expect(failure.kind).toBe('malformed');
   });
 
-  test('is a frame without end', async () => {
-    const endless = Buffer.alloc(1024 * 1024, 'x');
-    const { upstream } = await upstreamThat({ kind: 'raw', writes: ['data: ', ...Array(9).fill(endless)] });
-    expect((await failing(upstream.complete(request(), limits()))).failure.kind).toBe('malformed');
-  });
-
   test.each([
     ['rate_limited', '{"error":{"message":"slow down","code":429}}'],
     ['server_error', '{"error":{"message":"overloaded","type":"overloaded_error"}}'],
@@ -382,88 +336,21 @@ describe('a failure', () => {
   });
 });
 
-/** Message, stack and causes: all that could reach a log. */
-function everythingIn(failure: unknown): string {
-  if (!(failure instanceof Error)) return String(failure ?? '');
-  return `${failure.message} ${failure.stack?.replaceAll(/file:.*|at .*/g, '')} ${everythingIn(failure.cause)}`;
-}
-
-test('gives its connection back after a good answer', async () => {
-  const { upstream, server } = await upstreamThat(replies.says('a'));
-  for (let round = 0; round < 8; round += 1) await collect(upstream.complete(request(), limits()));
-  expect(server.requests).toHaveLength(8);
-  expect(new Set(server.requests.map(({ port }) => port)).size).toBeLessThanOrEqual(2);
+test('silence on our own side does not count against the upstream', async () => {
+  const { upstream } = await upstreamThat(replies.says('a', 'b'));
+  let text = '';
+  for await (const event of upstream.complete(request(), limits({ betweenTokensTimeoutMs: 250 }))) {
+    if (event.type === 'text') text += event.text;
+    await new Promise((resolve) => setTimeout(resolve, 350));
+  }
+  expect(text).toBe('ab');
 });
 
-test('leaves nothing behind on the signal that all calls of a run share', async () => {
-  const { upstream } = await upstreamThat(({ attempt }) => (attempt === 1 ? replies.says('a') : replies.serverError()));
-  const { signal } = new AbortController();
-  await collect(upstream.complete(request(), limits({ signal })));
-  await failing(upstream.complete(request(), limits({ signal })));
-  expect(getEventListeners(signal, 'abort')).toHaveLength(0);
-});
-
-describe('silence', () => {
-  test.each([
-    ['no answer at all', replies.silence],
-    ['headers only', replies.silenceAfterHeaders],
-    ['a role but no token', { ...replies.says('a'), hangAfterChunks: 1 }],
-    ['comments only', { kind: 'raw', writes: Array(500).fill(': keep-alive\n\n'), pauseMs: 10 }],
-  ] satisfies [string, OpenAiReply][])('before the first token ends the call: %s', async (_, reply) => {
+test('silence behind the headers or the role ends the call', async () => {
+  for (const reply of [replies.silenceAfterHeaders, { ...replies.says('a'), hangAfterChunks: 1 }]) {
     const { upstream, server } = await upstreamThat(reply);
     const { failure } = await failing(upstream.complete(request(), limits({ firstTokenTimeoutMs: 100 })));
     expect(failure.kind).toBe('timeout');
     await server.aborted(1);
-  });
-
-  test('between tokens ends the call', async () => {
-    const { upstream, server } = await upstreamThat({ ...replies.says('a', 'b'), hangAfterChunks: 2 });
-    const { said, failure } = await failing(upstream.complete(request(), limits({ betweenTokensTimeoutMs: 100 })));
-    expect(textOf(said)).toBe('a');
-    expect(failure.kind).toBe('timeout');
-    await server.aborted(1);
-  });
-
-  test('on our own side does not count against the upstream', async () => {
-    const { upstream } = await upstreamThat(replies.says('a', 'b'));
-    let text = '';
-    for await (const event of upstream.complete(request(), limits({ betweenTokensTimeoutMs: 250 }))) {
-      if (event.type === 'text') text += event.text;
-      await new Promise((resolve) => setTimeout(resolve, 350));
-    }
-    expect(text).toBe('ab');
-  });
-});
-
-describe('leaving', () => {
-  test.each([
-    ['before the headers', replies.silence],
-    ['before the first token', replies.silenceAfterHeaders],
-  ] satisfies [string, OpenAiReply][])('%s reaches the upstream', async (_, reply) => {
-    const { upstream, server } = await upstreamThat(reply);
-    const leave = new AbortController();
-    const result = collect(upstream.complete(request(), limits({ signal: leave.signal })));
-    setTimeout(() => leave.abort(new Error('some other reason')), 50);
-    await expect(result).rejects.toMatchObject({ name: 'AbortError' });
-    await server.aborted(1);
-  });
-
-  test('in the middle reaches the upstream, by signal and by walking away', async () => {
-    const { upstream, server } = await upstreamThat({ ...replies.says('a', 'b'), hangAfterChunks: 2 });
-    const leave = new AbortController();
-    const bySignal = async () => {
-      for await (const _ of upstream.complete(request(), limits({ signal: leave.signal }))) leave.abort();
-    };
-    await expect(bySignal()).rejects.toMatchObject({ name: 'AbortError' });
-    await server.aborted(1);
-    for await (const _ of upstream.complete(request(), limits())) break;
-    await server.aborted(2);
-  });
-
-  test('before it began sends nothing', async () => {
-    const { upstream, server } = await upstreamThat(replies.says('a'));
-    const result = collect(upstream.complete(request(), limits({ signal: AbortSignal.abort() })));
-    await expect(result).rejects.toMatchObject({ name: 'AbortError' });
-    expect(server.requests).toHaveLength(0);
-  });
+  }
 });

@@ -95,7 +95,7 @@ export const textOf = (events: readonly ChatEvent[]) =>
 export const endOf = (events: readonly ChatEvent[]) => events.find((event) => event.type === 'end');
 
 /** Message, stack and causes: all that could reach a log. */
-function everythingIn(failure: unknown): string {
+export function everythingIn(failure: unknown): string {
   if (!(failure instanceof Error)) return String(failure ?? '');
   return `${failure.message} ${failure.stack?.replaceAll(/file:.*|at .*/g, '')} ${everythingIn(failure.cause)}`;
 }
