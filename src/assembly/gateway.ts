@@ -13,8 +13,9 @@ import type { Orchestrator } from '../router/run.ts';
 import { createApp } from '../server/app.ts';
 import { defaultTimings, type RelayedUpstream, type ServerParts, type SlotHealth } from '../server/parts.ts';
 import { createChargeStore } from '../store/charges.ts';
-import { openDatabase } from '../store/database.ts';
+import { type Database, openDatabase } from '../store/database.ts';
 import { createRunStore, type RunStore } from '../store/runs.ts';
+import { createWriteQueue } from '../store/write-queue.ts';
 import type { Config } from './config.ts';
 import { gatewayKeys } from './keys.ts';
 import { ConfigError } from './load-config.ts';
@@ -63,16 +64,18 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
   const { slots: configured, problems } = slotsFrom(config, rows, Date.now());
   if (problems.length > 0) throw new ConfigError(problems);
   const keys = gatewayKeys(config, options.environment);
+  // Asked when a relayed model is first named, which is after all this.
+  const prices = createPriceBook(config, configured, (model) => {
+    const [name = '', ...rest] = model.split('/');
+    return relays.get(name)?.find(rest.join('/'))?.slot;
+  });
+  // Before the parts that are processes: a start that fails here leaves nothing behind.
+  const storage = openStorage(options, prices);
   const contract = loadContract('slots-1');
   const tooling = await openTooling({ config, slots: configured, contract, modelsFolder, patience });
   const opened = await openPolicyOr(options.policy, () => openPolicy(config, contract.tilt, modelsFolder), tooling);
   const slots = configured.filter(({ id }) => tooling.tools.has(id));
   const relays = relaysFrom(config, tooling.upstreams, rows);
-  const prices = createPriceBook(config, configured, (model) => {
-    const [name = '', ...rest] = model.split('/');
-    return relays.get(name)?.find(rest.join('/'))?.slot;
-  });
-  const storage = openStorage(options, prices);
   const notes = [opened.note, ...tooling.notes, ...storage.notes];
 
   const log: { app?: FastifyInstance } = {};
@@ -157,14 +160,33 @@ interface Storage {
 const dayMs = 86_400_000;
 
 function openStorage({ config, home }: GatewayOptions, prices: PriceBook): Storage {
-  const database = openDatabase(config.store === 'memory' ? ':memory:' : join(home, 'orchestra.db'));
-  const runs = createRunStore(database);
-  const ledger = createLedger(createChargeStore(database), prices, Date.now);
+  const database = openDatabaseIn(config.store === 'memory' ? undefined : home);
+  const queue = createWriteQueue(database);
+  const runs = createRunStore(database, queue);
+  const ledger = createLedger(createChargeStore(database, queue), prices, Date.now);
   const abandoned = ledger.recover();
   runs.prune(Date.now() - config.trace.days * dayMs);
   const note = `${abandoned} calls that an earlier process left unfinished were booked at their upper bound`;
-  return { ledger, runs, notes: abandoned > 0 ? [note] : [], close: () => database.close() };
+  const close = () => {
+    queue.flush();
+    database.close();
+  };
+  return { ledger, runs, notes: abandoned > 0 ? [note] : [], close };
 }
+
+/** @throws ConfigError for a home that cannot hold one. */
+function openDatabaseIn(home: string | undefined): Database {
+  try {
+    return openDatabase(home === undefined ? ':memory:' : join(home, 'orchestra.db'));
+  } catch (error) {
+    const reason = error instanceof Error && 'code' in error ? String(error.code) : messageOf(error);
+    throw new ConfigError([
+      `ORCHESTRA_HOME: the database in ${home} cannot be opened (${reason}): name a folder that this user may write`,
+    ]);
+  }
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : 'unknown reason');
 
 function slotHealth(id: string, config: Config, upstreams: ReadonlyMap<string, ConnectedUpstream>): SlotHealth {
   const slot = config.slots[id];

@@ -41,7 +41,6 @@ export interface Budget {
   /** Books what was consumed. An upstream that bills more than was held is booked truthfully and reported. */
   settle(hold: Hold, usage: readonly MeteredUsage[]): PricedCall & { readonly overrun: boolean };
   release(hold: Hold): void;
-  spent(): NanoUsd;
   /** What the tightest scope still admits; undefined without a limit. */
   remaining(): NanoUsd | undefined;
 }
@@ -64,19 +63,32 @@ export function createLedger(charges: ChargeStore, prices: PriceBook, now: () =>
 function openBudget(charges: ChargeStore, prices: PriceBook, now: () => number, limits: BudgetLimits): Budget {
   const { runId, keyName } = limits;
   const runScope: Scope = { name: `run:${runId}`, limitNano: limits.maxCost };
-  const dayScope = (): Scope => ({ name: `day:${utcDay(now())}:${keyName}`, limitNano: limits.maxCostPerDay });
+  const scopes = (): Scope[] => [
+    // A run without a limit of its own needs no account: its record says what it cost.
+    ...(limits.maxCost === undefined ? [] : [runScope]),
+    { name: `day:${utcDay(now())}:${keyName}`, limitNano: limits.maxCostPerDay },
+  ];
   const available = ({ name, limitNano }: Scope): number => {
     if (limitNano === undefined) return Number.POSITIVE_INFINITY;
     const { spentNano, heldNano } = charges.totals(name);
     return limitNano - spentNano - heldNano;
   };
 
+  const open = new Set<Hold>();
+  const closing = (hold: Hold) => {
+    if (!open.delete(hold)) throw new Error(`charge ${hold.chargeId} was closed before`);
+  };
+
   return {
     hold: (bound, keepBack) => {
       const amount = priceCall(bound, prices).total;
-      const scopes = [runScope, dayScope()];
-      const result = charges.hold({ runId, keyName, atMs: now(), amountNano: amount, keepBackNano: keepBack, scopes });
-      if (result.held) return { chargeId: result.chargeId, amount };
+      const request = { runId, keyName, atMs: now(), amountNano: amount, keepBackNano: keepBack, scopes: scopes() };
+      const result = charges.hold(request);
+      if (result.held) {
+        const hold = { chargeId: result.chargeId, amount };
+        open.add(hold);
+        return hold;
+      }
       return {
         scope: result.scope === runScope.name ? 'request' : 'key_day',
         needed: addUsd(amount, keepBack),
@@ -84,15 +96,23 @@ function openBudget(charges: ChargeStore, prices: PriceBook, now: () => number, 
       };
     },
     settle: (hold, usage) => {
+      closing(hold);
       const priced = priceCall(usage, prices);
-      const lines = priced.lines.map(({ meter, usage, cost, estimated }) => ({ meter, usage, cost, estimated }));
+      const lines = priced.lines.map(({ meter, usage: used, cost, estimated }) => ({
+        meter,
+        usage: used,
+        cost,
+        estimated,
+      }));
       charges.settle(hold.chargeId, priced.total, JSON.stringify(lines));
       return { ...priced, overrun: priced.total > hold.amount };
     },
-    release: (hold) => charges.release(hold.chargeId),
-    spent: () => nanoUsd(charges.totals(runScope.name).spentNano),
+    release: (hold) => {
+      closing(hold);
+      charges.release(hold.chargeId);
+    },
     remaining: () => {
-      const least = Math.min(available(runScope), available(dayScope()));
+      const least = Math.min(...scopes().map(available));
       return least === Number.POSITIVE_INFINITY ? undefined : nanoUsd(Math.max(0, least));
     },
   };

@@ -7,9 +7,9 @@ import type { ToolOutcome } from '../tools/tool.ts';
 import { abandonedUsage } from './affordable.ts';
 import { type AnswerWriter, createAnswerWriter, type Hearing } from './answer-writer.ts';
 import type { Choice } from './choose.ts';
-import type { TurnOption } from './options.ts';
 import type { RunError, RunEvent, TurnRecord } from './run.ts';
 import type { RunState } from './run-state.ts';
+import type { TurnOption } from './turn-option.ts';
 
 /** What was decided this turn, and by whom. */
 export interface TurnPlan {

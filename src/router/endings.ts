@@ -12,9 +12,16 @@ export function nobodyAdmissible(applied: readonly LimitApplied[]): OrchestraErr
   const reasons = applied.map(({ limit, removed }) => `${limit} removed ${removed.map(({ slot }) => slot).join(', ')}`);
   const because = reasons.length > 0 ? `: ${reasons.join('; ')}` : '; none is configured';
   return new OrchestraError('limits_unsatisfiable', `No slot is left that could answer${because}.`, {
-    details: { limits: applied },
-    ...(applied.length === 1 ? { param: `preferences.${applied[0]?.limit}` } : {}),
+    details: { removed: Object.fromEntries(applied.map(({ limit, removed }) => [limit, removed])) },
+    ...paramOf(applied),
   });
+}
+
+/** Names the field only where it alone is to blame; what a request needs is spread over several. */
+function paramOf(applied: readonly LimitApplied[]): { readonly param?: string } {
+  const [only, ...others] = applied;
+  if (!only || others.length > 0 || only.limit === 'capabilities') return {};
+  return { param: `preferences.${only.limit}` };
 }
 
 /** Before anything was spent: no admissible answer fits the money. */

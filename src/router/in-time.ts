@@ -1,4 +1,4 @@
-import type { TurnOption } from './options.ts';
+import type { TurnOption } from './turn-option.ts';
 
 export type ForcingLimit = 'max_turns' | 'max_cost_usd' | 'max_latency_ms';
 

@@ -8,18 +8,8 @@ import type { Slot } from '../preferences/slot.ts';
 import type { Tool, ToolInput } from '../tools/tool.ts';
 import { affordableOutputTokens, boundPrice, expectedPrice, least, leastAnswerTokens } from './affordable.ts';
 import { type ForcingLimit, inTime } from './in-time.ts';
-import type { Candidate } from './policy.ts';
 import type { RunSpec, TurnRecord } from './run.ts';
-
-/** One choice of a turn with everything needed to act on it. */
-export interface TurnOption extends Candidate {
-  readonly tool: Tool;
-  readonly input: ToolInput;
-  /** What would have been asked for, had money been no object. */
-  readonly wantedOutputTokens: number;
-  /** Must stay free beside this call, so that an answer can still follow; 0 for answers. */
-  readonly keepBack: NanoUsd;
-}
+import type { TurnOption } from './turn-option.ts';
 
 export interface TurnOptions {
   readonly options: readonly TurnOption[];

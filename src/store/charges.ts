@@ -1,8 +1,10 @@
 import type { Database } from './database.ts';
+import type { WriteQueue } from './write-queue.ts';
 
-/** A pot that a charge draws on: one run, or one key's day. `limitNano` undefined = no limit. */
+/** A pot that a charge draws on: one run, or one key's day. */
 export interface Scope {
   readonly name: string;
+  /** Undefined: no limit, only counted. */
   readonly limitNano: number | undefined;
 }
 
@@ -25,7 +27,10 @@ export interface AccountTotals {
   readonly heldNano: number;
 }
 
-/** Charges and the running totals of their scopes; each method is one atomic step, however requests interleave. */
+/**
+ * Charges and the running totals of their scopes; each method is one atomic step, however requests interleave. A hold is
+ * on disk before its call is made; what closes it follows within milliseconds, and always before the next hold looks.
+ */
 export interface ChargeStore {
   hold(request: ChargeRequest): HoldResult;
   /** Books the truth, which may be more than was held. `lines` is JSON kept for the report. */
@@ -42,7 +47,7 @@ interface ChargeRow {
   readonly state: string;
 }
 
-export function createChargeStore(database: Database): ChargeStore {
+export function createChargeStore(database: Database, queue: WriteQueue): ChargeStore {
   const readAccount = database.prepare<[string], { spent_nano: number; held_nano: number }>(
     'SELECT spent_nano, held_nano FROM accounts WHERE scope = ?',
   );
@@ -93,16 +98,18 @@ export function createChargeStore(database: Database): ChargeStore {
   };
 
   return {
-    hold: database.transaction(hold).immediate,
-    settle: database.transaction((id: number, amountNano: number, lines: string) =>
-      close(id, 'settled', amountNano, lines),
-    ).immediate,
-    release: database.transaction((id: number) => close(id, 'released', 0, '[]')).immediate,
-    totals,
-    settleAbandoned: database.transaction(() => {
-      const charges = heldCharges.all();
-      for (const { id, amount_nano } of charges) close(id, 'abandoned', amount_nano, '[]');
-      return charges.length;
-    }).immediate,
+    hold: (request) => queue.transaction(() => hold(request)),
+    settle: (id, amountNano, lines) => queue.defer(() => close(id, 'settled', amountNano, lines)),
+    release: (id) => queue.defer(() => close(id, 'released', 0, '[]')),
+    totals: (scope) => {
+      queue.flush();
+      return totals(scope);
+    },
+    settleAbandoned: () =>
+      queue.transaction(() => {
+        const charges = heldCharges.all();
+        for (const { id, amount_nano } of charges) close(id, 'abandoned', amount_nano, '[]');
+        return charges.length;
+      }),
   };
 }

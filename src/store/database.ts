@@ -28,7 +28,7 @@ const migrations: readonly string[] = [
      key_name TEXT NOT NULL,
      created_at_ms INTEGER NOT NULL,
      record TEXT NOT NULL
-   ) STRICT, WITHOUT ROWID;
+   ) STRICT;
    CREATE INDEX runs_by_key ON runs (key_name, created_at_ms);`,
 ];
 

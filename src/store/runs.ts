@@ -1,4 +1,5 @@
 import type { Database } from './database.ts';
+import type { WriteQueue } from './write-queue.ts';
 
 export interface StoredRun {
   readonly id: string;
@@ -24,15 +25,14 @@ interface RunRow {
   readonly record: string;
 }
 
-export function createRunStore(database: Database): RunStore {
+export function createRunStore(database: Database, queue: WriteQueue): RunStore {
   const insert = database.prepare('INSERT INTO runs (id, key_name, created_at_ms, record) VALUES (?, ?, ?, ?)');
   const select = database.prepare<[string, string], RunRow>('SELECT * FROM runs WHERE id = ? AND key_name = ?');
   const remove = database.prepare('DELETE FROM runs WHERE created_at_ms < ?');
   return {
-    save: ({ id, keyName, createdAtMs, record }) => {
-      insert.run(id, keyName, createdAtMs, record);
-    },
+    save: ({ id, keyName, createdAtMs, record }) => queue.defer(() => insert.run(id, keyName, createdAtMs, record)),
     find: (id, keyName) => {
+      queue.flush();
       const row = select.get(id, keyName);
       return row && { id: row.id, keyName: row.key_name, createdAtMs: row.created_at_ms, record: row.record };
     },

@@ -10,6 +10,7 @@ import { defaultLimits, defaultTimings, type RelayedModel, type ServerParts } fr
 import { createChargeStore } from '../../src/store/charges.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { createRunStore } from '../../src/store/runs.ts';
+import { createWriteQueue } from '../../src/store/write-queue.ts';
 import { createRelay } from '../../src/upstream/relay.ts';
 import { scriptedOrchestrator } from './scripted-orchestrator.ts';
 import { aSlot } from './slots.ts';
@@ -47,6 +48,7 @@ export interface RelaySetup {
 /** A gateway on 127.0.0.1 with an in-memory database; everything can be replaced. */
 export async function startServer(overrides: Partial<ServerParts> = {}, relay?: RelaySetup): Promise<BareServer> {
   const database = openDatabase(':memory:');
+  const queue = createWriteQueue(database);
   const prices = new Map<string, MeterPrice>(
     [{ slot: answerSlot, meter: answerSlot.id }, ...(relay?.models ?? [])].map(({ slot, meter }) => [
       meter,
@@ -55,8 +57,8 @@ export async function startServer(overrides: Partial<ServerParts> = {}, relay?: 
   );
   const parts: ServerParts = {
     orchestrator: scriptedOrchestrator(),
-    runs: createRunStore(database),
-    ledger: createLedger(createChargeStore(database), prices, Date.now),
+    runs: createRunStore(database, queue),
+    ledger: createLedger(createChargeStore(database, queue), prices, Date.now),
     prices,
     slots: [answerSlot],
     slotHealth: () => 'available',

@@ -1,0 +1,64 @@
+import type { Database } from './database.ts';
+
+/**
+ * Writes that need not be on disk before the caller goes on: they are committed together, a few milliseconds later or
+ * with the next transaction, whichever comes first. A crash before that leaves a hold where a settlement was due, and
+ * holds of a dead process are booked in full: never less than was billed.
+ */
+export interface WriteQueue {
+  defer(write: () => void): void;
+  /** Runs now, in one transaction with everything deferred before. @throws when the database cannot be written. */
+  transaction<Result>(work: () => Result): Result;
+  /** @throws when the database cannot be written; what was deferred stays deferred. */
+  flush(): void;
+}
+
+const commitAfterMs = 3;
+/** A full disk may be cleared; until then every transaction fails, so no money is spent unrecorded. */
+const retryAfterMs = 1_000;
+
+export function createWriteQueue(database: Database): WriteQueue {
+  let waiting: (() => void)[] = [];
+  let timer: NodeJS.Timeout | undefined;
+  const immediately = database.transaction((work: () => void) => work()).immediate;
+
+  const transaction = <Result>(work: () => Result): Result => {
+    const writes = waiting;
+    waiting = [];
+    let result: { readonly value: Result } | undefined;
+    try {
+      immediately(() => {
+        for (const write of writes) write();
+        result = { value: work() };
+      });
+    } finally {
+      if (!result) waiting = [...writes, ...waiting];
+    }
+    if (!result) throw new Error('a transaction ended without a result');
+    return result.value;
+  };
+  const flush = () => {
+    if (waiting.length > 0) transaction(() => undefined);
+  };
+  const commit = () => {
+    timer = undefined;
+    try {
+      flush();
+    } catch {
+      timer = setTimeout(commit, retryAfterMs);
+    }
+  };
+
+  return {
+    defer: (write) => {
+      waiting.push(write);
+      timer ??= setTimeout(commit, commitAfterMs);
+    },
+    transaction,
+    flush: () => {
+      clearTimeout(timer);
+      timer = undefined;
+      flush();
+    },
+  };
+}
