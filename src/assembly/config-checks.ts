@@ -6,9 +6,7 @@ import type { Environment } from './settings.ts';
 export function crossChecks(config: Config): string[] {
   return [
     ...Object.entries(config.slots).flatMap(([id, slot]) => slotChecks(`slots.${id}`, slot, config)),
-    ...config.relay.flatMap((pattern, index) =>
-      unknownName(`relay.${index}`, pattern.split('/')[0] ?? '', Object.keys(config.upstreams), 'entry of `upstreams`'),
-    ),
+    ...config.relay.flatMap((pattern, index) => relayChecks(`relay.${index}`, pattern.split('/')[0] ?? '', config)),
     ...serverChecks(config),
   ];
 }
@@ -32,11 +30,24 @@ function slotChecks(path: string, slot: SlotConfig, config: Config): string[] {
   ];
 }
 
+function relayChecks(path: string, upstream: string, { upstreams }: Config): string[] {
+  const kind = upstreams[upstream]?.kind;
+  if (kind === undefined) return unknownName(path, upstream, Object.keys(upstreams), 'entry of `upstreams`');
+  if (kind === 'openai') return [];
+  return [
+    `${path}: \`${upstream}\` is of kind ${kind}, which is not relayed: make its models slots, or relay an upstream of kind openai`,
+  ];
+}
+
 function expertChecks(path: string, slot: Exclude<SlotConfig, { role: 'search' }>, config: Config): string[] {
   const { local, upstream, model } = slot;
   if (local !== undefined && upstream !== undefined) return [`${path}: has both \`local\` and \`upstream\`: keep one`];
   if (local !== undefined) return unknownName(`${path}.local`, local, Object.keys(config.models), 'entry of `models`');
   if (upstream === undefined || model === undefined) return [`${path}: needs \`upstream\` and \`model\`, or \`local\``];
+  const schemaPromised = slot.role === 'answer' && slot.json_schema;
+  if (schemaPromised && config.upstreams[upstream]?.kind === 'anthropic') {
+    return [`${path}.json_schema: \`${upstream}\` is of kind anthropic, which holds to no JSON schema: leave it out`];
+  }
   return unknownName(`${path}.upstream`, upstream, Object.keys(config.upstreams), 'entry of `upstreams`');
 }
 

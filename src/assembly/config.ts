@@ -81,13 +81,22 @@ const localModelSchema = z.strictObject({
   threads: z.int().min(1).optional(),
 });
 
-const upstreamSchema = z.strictObject({
-  kind: z.enum(['openai']).describe('any OpenAI-compatible server'),
-  base_url: address,
-  api_key: z.string().default(''),
-  privacy,
-  regions,
-});
+const upstreamSchema = z
+  .strictObject({
+    kind: z
+      .enum(['openai', 'responses', 'anthropic'])
+      .describe('openai: any server with chat completions; responses: OpenAI’s other API; anthropic: Messages'),
+    base_url: address.optional().describe('may be left out for anthropic'),
+    api_key: z.string().default(''),
+    privacy,
+    regions,
+  })
+  .transform(({ base_url: written, ...upstream }, context) => {
+    const base_url = written ?? (upstream.kind === 'anthropic' ? 'https://api.anthropic.com' : undefined);
+    if (base_url !== undefined) return { ...upstream, base_url };
+    context.addIssue({ code: 'custom', path: ['base_url'], message: 'is missing: the address of the server' });
+    return z.NEVER;
+  });
 
 const toolSchema = z.discriminatedUnion('kind', [
   z.strictObject({

@@ -12,6 +12,7 @@ const knownSlotsSchema = z.strictObject({
   upstreams: z.record(
     z.string(),
     z.strictObject({
+      kind: z.enum(['openai', 'responses', 'anthropic']),
       variable: z.string(),
       base_url: z.url(),
       privacy: z.enum(privacyClasses),
@@ -56,7 +57,7 @@ export function defaultConfig(environment: Environment): DefaultConfig {
       ceiling,
       models: { smol: { path: 'smollm2-135m-instruct', context: 4096 } },
       upstreams: Object.fromEntries(
-        upstreams.map(([id, { variable, ...rest }]) => [id, { kind: 'openai', api_key: `\${${variable}}`, ...rest }]),
+        upstreams.map(([id, { variable, ...rest }]) => [id, { api_key: `\${${variable}}`, ...rest }]),
       ),
       tools: {
         docs: { kind: 'local_search', folders: [repository('docs')], privacy: 'any' },
@@ -88,7 +89,7 @@ export function defaultConfig(environment: Environment): DefaultConfig {
           latency_ms: 3000,
         },
       },
-      relay: upstreams.map(([id]) => `${id}/*`),
+      relay: upstreams.flatMap(([id, { kind }]) => (kind === 'openai' ? [`${id}/*`] : [])),
     },
     environment,
   );

@@ -15,7 +15,7 @@ const mostRelayedModels = 1000;
 export function relayedUpstream(
   name: string,
   upstream: UpstreamConfig,
-  relay: Relay,
+  relay: Relay | undefined,
   config: Config,
   rows: readonly PriceRow[],
   now: () => number,
@@ -24,7 +24,7 @@ export function relayedUpstream(
     const [owner, ...rest] = pattern.split('/');
     return owner === name ? [rest.join('/')] : [];
   });
-  if (patterns.length === 0) return undefined;
+  if (!relay || patterns.length === 0) return undefined;
   const known = new LRUCache<string, RelayedModel>({ max: mostRelayedModels });
   const find = (model: string): RelayedModel | undefined => {
     const cached = known.get(model);

@@ -1,9 +1,11 @@
 import { performance } from 'node:perf_hooks';
+import { createAnthropicUpstream } from '../upstream/anthropic.ts';
 import { type Breaker, createBreaker, withBreaker } from '../upstream/breaker.ts';
 import type { ChatUpstream } from '../upstream/chat.ts';
 import { createDispatcher } from '../upstream/dispatcher.ts';
 import { createOpenAiUpstream } from '../upstream/openai.ts';
 import { createRelay, type Relay } from '../upstream/relay.ts';
+import { createResponsesUpstream } from '../upstream/responses.ts';
 import { withRetries } from '../upstream/retry.ts';
 import type { Config, UpstreamConfig } from './config.ts';
 
@@ -28,7 +30,8 @@ export const defaultPatience: Patience = {
 export interface ConnectedUpstream {
   readonly config: UpstreamConfig;
   readonly chat: ChatUpstream;
-  readonly relay: Relay;
+  /** Only of those that speak what clients speak. */
+  readonly relay: Relay | undefined;
   readonly breaker: Breaker;
   readonly close: () => Promise<void>;
 }
@@ -36,6 +39,12 @@ export interface ConnectedUpstream {
 export function connectUpstreams(config: Config, patience: Patience): ReadonlyMap<string, ConnectedUpstream> {
   return new Map(Object.entries(config.upstreams).map(([name, upstream]) => [name, connect(name, upstream, patience)]));
 }
+
+const dialects = {
+  openai: createOpenAiUpstream,
+  responses: createResponsesUpstream,
+  anthropic: createAnthropicUpstream,
+} as const;
 
 function connect(name: string, config: UpstreamConfig, patience: Patience): ConnectedUpstream {
   const dispatcher = createDispatcher();
@@ -45,8 +54,8 @@ function connect(name: string, config: UpstreamConfig, patience: Patience): Conn
   return {
     config,
     breaker,
-    chat: withBreaker(withRetries(createOpenAiUpstream(address), retries), breaker),
-    relay: createRelay({ ...address, timeouts: patience, breaker }),
+    chat: withBreaker(withRetries(dialects[config.kind](address), retries), breaker),
+    relay: config.kind === 'openai' ? createRelay({ ...address, timeouts: patience, breaker }) : undefined,
     close: () => dispatcher.destroy(),
   };
 }

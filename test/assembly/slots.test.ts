@@ -162,7 +162,7 @@ describe('the configuration without a file', () => {
     const answers = Object.entries(config.slots).filter(([, { role }]) => role === 'answer');
     expect(answers).toHaveLength(6);
     expect(config.slots['search-1']).toMatchObject({ tools: ['docs', 'tavily'], writer: 'answer-5' });
-    expect(config.relay).toEqual(['openai/*', 'anthropic/*', 'gemini/*', 'openrouter/*']);
+    expect(config.relay).toEqual(['openai/*', 'gemini/*', 'openrouter/*']);
     expect(config.upstreams['openai']?.api_key).toBe('a');
   });
 
