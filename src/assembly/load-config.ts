@@ -69,13 +69,17 @@ function interpolate(
   missing: Map<string, string>,
 ): unknown {
   if (typeof value === 'string') {
-    return value.replace(/\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g, (_, variable: string, fallback?: string) => {
-      const found = environment[variable] || fallback;
-      const at = path.join('.');
-      if (found === undefined)
-        missing.set(at, `${at}: ${variable} is not set: set it, or write \${${variable}:-default}`);
-      return found ?? '';
-    });
+    return value.replace(
+      /\$\{([A-Za-z_][A-Za-z0-9_]*)(?::-([^}]*))?\}/g,
+      (written, variable: string, fallback?: string) => {
+        const found = environment[variable] || fallback;
+        const at = path.join('.');
+        if (found === undefined)
+          missing.set(at, `${at}: ${variable} is not set: set it, or write \${${variable}:-default}`);
+        // Left as it stands, so that nothing else looks wrong because of it.
+        return found ?? written;
+      },
+    );
   }
   if (Array.isArray(value))
     return value.map((item, index) => interpolate(item, environment, [...path, `${index}`], missing));
