@@ -4,6 +4,7 @@ import { type FoundModel, findModel } from '../inference/downloads/catalog.ts';
 import { DownloadFailure } from '../inference/downloads/failure.ts';
 import { EngineFailure, type EngineOptions, type InferenceEngine } from '../inference/engine.ts';
 import { startEngine, threadsFor } from '../inference/start-engine.ts';
+import type { Environment } from './load-config.ts';
 
 export interface EngineRequest {
   /** An id of models/downloads.json or a path to a GGUF. */
@@ -14,14 +15,20 @@ export interface EngineRequest {
   readonly threads: number | undefined;
 }
 
+/** Where weights lie, and what the machine says about its drivers. */
+export interface ModelsPlace {
+  readonly folder: string;
+  readonly environment: Environment;
+}
+
 export type OpenedEngine =
   | { readonly engine: InferenceEngine; readonly found: FoundModel; readonly note: string }
   | { readonly engine: undefined; readonly note: string };
 
 /** Two compute threads on two busy cores are many times slower than one, so one core is always left free. */
-export async function openEngine(request: EngineRequest, modelsFolder: string): Promise<OpenedEngine> {
+export async function openEngine(request: EngineRequest, place: ModelsPlace): Promise<OpenedEngine> {
   try {
-    const found = await findModel(request.model, modelsFolder);
+    const found = await findModel(request.model, place.folder);
     if (!found.present)
       return { engine: undefined, note: `${request.model} is not here: ${wayToGet(request.model, found)}` };
     const device = request.device ?? (hasNvidiaGpu() ? 'cuda' : 'cpu');
@@ -32,6 +39,7 @@ export async function openEngine(request: EngineRequest, modelsFolder: string): 
       contextTokens: request.contextTokens,
       sequences: request.sequences,
       prefillChunkTokens: device === 'cuda' ? 512 : 128,
+      environment: driverVariables(place.environment),
     };
     const engine = await startEngine(options);
     return { engine, found, note: `${request.model} runs on ${engine.info.device}` };
@@ -47,3 +55,9 @@ const wayToGet = (model: string, { entry, path }: FoundModel): string =>
 
 /** The driver's device file: where it is, a CPU fallback would be an unpleasant surprise. */
 const hasNvidiaGpu = (): boolean => existsSync('/dev/nvidiactl');
+
+/** All that a host process gets to see of our environment: how to find the GPU's libraries, and which GPU. */
+function driverVariables(environment: Environment): Record<string, string> {
+  const names = ['LD_LIBRARY_PATH', 'CUDA_VISIBLE_DEVICES', 'NVIDIA_VISIBLE_DEVICES', 'CUDA_CACHE_PATH'];
+  return Object.fromEntries(names.flatMap((name) => (environment[name] ? [[name, environment[name]]] : [])));
+}

@@ -59,7 +59,8 @@ export interface Gateway {
  * @throws ConfigError when something that it names cannot be served as it says.
  */
 export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
-  const { config, modelsFolder, patience = defaultPatience } = options;
+  const { config, patience = defaultPatience } = options;
+  const place = { folder: options.modelsFolder, environment: options.environment };
   const rows = readPriceRows();
   const { slots: configured, problems } = slotsFrom(config, rows, Date.now());
   if (problems.length > 0) throw new ConfigError(problems);
@@ -72,8 +73,8 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
   // Before the parts that are processes: a start that fails here leaves nothing behind.
   const storage = openStorage(options, prices);
   const contract = loadContract('slots-1');
-  const tooling = await openTooling({ config, slots: configured, contract, modelsFolder, patience });
-  const opened = await openPolicyOr(options.policy, () => openPolicy(config, contract.tilt, modelsFolder), tooling);
+  const tooling = await openTooling({ config, slots: configured, contract, place, patience });
+  const opened = await openPolicyOr(options.policy, () => openPolicy(config, contract.tilt, place), tooling);
   const slots = configured.filter(({ id }) => tooling.tools.has(id));
   const relays = relaysFrom(config, tooling.upstreams, rows);
   const notes = [opened.note, ...tooling.notes, ...storage.notes];

@@ -5,7 +5,7 @@ import { createEstimatePolicy } from '../router/policies/estimate.ts';
 import { createLlamaPolicy } from '../router/policies/llama.ts';
 import type { Policy } from '../router/policy.ts';
 import type { Config } from './config.ts';
-import { openEngine } from './engines.ts';
+import { type ModelsPlace, openEngine } from './engines.ts';
 import { ConfigError } from './load-config.ts';
 
 export interface OpenedPolicy {
@@ -23,7 +23,7 @@ const unknownPolicy = { contract: 'slots-1', thoughtTokens: 0, contextTokens: 81
  * Opens the configured policy. `estimate` stands in for one that cannot be had, and the note says so.
  * @throws ConfigError when it cannot be had and no fallback is allowed.
  */
-export async function openPolicy(config: Config, scales: TiltScales, modelsFolder: string): Promise<OpenedPolicy> {
+export async function openPolicy(config: Config, scales: TiltScales, place: ModelsPlace): Promise<OpenedPolicy> {
   const estimate = createEstimatePolicy(scales);
   const { backend, model, fallback, context, thought, device, threads } = config.policy;
   if (backend === 'estimate' || model === undefined) {
@@ -31,7 +31,7 @@ export async function openPolicy(config: Config, scales: TiltScales, modelsFolde
     return { policy: estimate, fallback: undefined, engine: undefined, note };
   }
   const contextTokens = context ?? unknownPolicy.contextTokens;
-  const opened = await openEngine({ model, contextTokens, sequences: 1, device, threads }, modelsFolder);
+  const opened = await openEngine({ model, contextTokens, sequences: 1, device, threads }, place);
   if (!opened.engine) {
     if (fallback === 'none') throw new ConfigError([`policy.model: ${opened.note}, and policy.fallback is \`none\``]);
     return {

@@ -5,7 +5,7 @@ import { openSandbox } from '../tools/sandbox/open-sandbox.ts';
 import type { CodeSandbox } from '../tools/sandbox/sandbox.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Config } from './config.ts';
-import { openEngine } from './engines.ts';
+import { type ModelsPlace, openEngine } from './engines.ts';
 import { openSources } from './sources.ts';
 import { toolFor } from './tools.ts';
 import { type ConnectedUpstream, connectUpstreams, type Patience } from './upstreams.ts';
@@ -23,7 +23,7 @@ export interface ToolingOptions {
   readonly config: Config;
   readonly slots: readonly Slot[];
   readonly contract: Contract;
-  readonly modelsFolder: string;
+  readonly place: ModelsPlace;
   readonly patience: Patience;
 }
 
@@ -36,7 +36,7 @@ export async function openTooling(options: ToolingOptions): Promise<Tooling> {
   const sandbox = await openConfiguredSandbox(config, notes);
   const upstreams = connectUpstreams(config, patience);
   // Last, because these are processes: whatever else is wrong must have said so before.
-  const engines = await openEngines(config, options.modelsFolder, notes);
+  const engines = await openEngines(config, options.place, notes);
   const parts = { config, contract, upstreams, engines, sources, sandbox, patience };
   const tools = new Map<string, Tool>();
   for (const slot of slots) {
@@ -69,12 +69,12 @@ async function openConfiguredSandbox({ tools, limits }: Config, notes: string[])
 
 async function openEngines(
   config: Config,
-  modelsFolder: string,
+  place: ModelsPlace,
   notes: string[],
 ): Promise<ReadonlyMap<string, InferenceEngine>> {
   const engines = new Map<string, InferenceEngine>();
   for (const [name, { path, context, sequences, device, threads }] of Object.entries(config.models)) {
-    const opened = await openEngine({ model: path, contextTokens: context, sequences, device, threads }, modelsFolder);
+    const opened = await openEngine({ model: path, contextTokens: context, sequences, device, threads }, place);
     notes.push(`${name}: ${opened.note}`);
     if (opened.engine) engines.set(name, opened.engine);
   }

@@ -37,8 +37,9 @@ export interface ScoreRequest {
   readonly choices: readonly (readonly Segment[])[];
   /** Most tokens of free thought before the choice; 0 closes the thought at once. */
   readonly thought: { readonly budgetTokens: number; readonly open: Segment; readonly close: Segment };
-  /** Segments after which older prompt may be dropped are the caller's business: too long is an error. */
   readonly seed: number;
+  /** Owner of a private run: what it leaves in the KV cache is erased before anybody else gets the lane. */
+  readonly privateTo?: string | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -58,6 +59,8 @@ export interface GenerateRequest {
   readonly topP: number;
   readonly stop: readonly string[];
   readonly seed: number;
+  /** Owner of a private run: what it leaves in the KV cache is erased before anybody else gets the lane. */
+  readonly privateTo?: string | undefined;
   readonly signal: AbortSignal;
 }
 

@@ -41,7 +41,7 @@ export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEng
     checkScoreRequest(request);
     pool.throwIfClosed();
     const plan = planScore(request, tokens, contextTokens);
-    const lease = await pool.acquire(plan.context, request.signal);
+    const lease = await pool.acquire(plan.context, request.signal, request.privateTo);
     try {
       return await scoreChoices(plan, lease.sequence, tokens, lease.signal);
     } finally {
@@ -57,7 +57,7 @@ export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEng
       const message = `the messages need ${prompt.length} tokens, the context has ${contextTokens}`;
       throw new EngineFailure('context_full', message);
     }
-    const lease = await pool.acquire(prompt, request.signal);
+    const lease = await pool.acquire(prompt, request.signal, request.privateTo);
     try {
       yield* generateText(request, prompt, lease.sequence, tokens, lease.signal);
     } finally {

@@ -30,12 +30,14 @@ export class SequencePool {
     if (this.#closed) throw this.#closed;
   }
 
-  async acquire(tokens: readonly Token[], requestSignal: AbortSignal): Promise<Lease> {
+  /** @param owner of a private run, whose traces nobody else gets to use. */
+  async acquire(tokens: readonly Token[], requestSignal: AbortSignal, owner?: string): Promise<Lease> {
     this.throwIfClosed();
     throwIfCancelled(requestSignal);
     const { signal, finish } = this.#register(requestSignal);
     try {
-      const sequence = this.#takeBest(tokens) ?? (await this.#waitInLine(signal));
+      const sequence = this.#takeBest(tokens, owner) ?? (await this.#waitInLine(signal));
+      sequence.assignTo(owner);
       const release = () => {
         this.#giveBack(sequence);
         finish();
@@ -73,11 +75,11 @@ export class SequencePool {
   }
 
   /** The free sequence that holds most of `tokens`; of equals the one that has been free for longest. */
-  #takeBest(tokens: readonly Token[]): Sequence | undefined {
+  #takeBest(tokens: readonly Token[], owner: string | undefined): Sequence | undefined {
     const [first, ...others] = this.#free;
     if (first === undefined) return undefined;
     const best = others.reduce(
-      (chosen, candidate) => (candidate.cachedPrefix(tokens) > chosen.cachedPrefix(tokens) ? candidate : chosen),
+      (chosen, candidate) => candidate.cachedPrefix(tokens, owner) > chosen.cachedPrefix(tokens, owner) ? candidate : chosen,
       first,
     );
     this.#free.splice(this.#free.indexOf(best), 1);

@@ -36,6 +36,9 @@ export class Sequence {
   readonly #turns: DecodeTurns;
   readonly #limits: SequenceLimits;
   #evaluatedPromptTokens = 0;
+  #owner: string | undefined;
+  /** The cache still holds what a private owner left for itself. */
+  #isForeign = false;
 
   constructor(native: LlamaContextSequence, tokens: ModelTokens, turns: DecodeTurns, limits: SequenceLimits) {
     this.#native = native;
@@ -49,13 +52,24 @@ export class Sequence {
     return this.#evaluatedPromptTokens;
   }
 
+  /** From now on it works for this owner; undefined: for anybody. */
+  assignTo(owner: string | undefined): void {
+    this.#isForeign = this.#isClosedTo(owner);
+    this.#owner = owner;
+  }
+
   /** How many leading tokens are in the cache already; the last one always has to be computed again. */
-  cachedPrefix(tokens: readonly Token[]): number {
+  cachedPrefix(tokens: readonly Token[], owner: string | undefined = this.#owner): number {
+    if (this.#isClosedTo(owner)) return 0;
     const held = this.#native.contextTokens;
     const longest = Math.min(held.length, tokens.length - 1);
     let length = 0;
     while (length < longest && held[length] === tokens[length]) length++;
     return length;
+  }
+
+  #isClosedTo(owner: string | undefined): boolean {
+    return this.#isForeign || (this.#owner !== undefined && this.#owner !== owner);
   }
 
   /** Chances of the admissible tokens to follow, renormalised over them. */
@@ -90,6 +104,7 @@ export class Sequence {
     const kept = this.cachedPrefix(tokens);
     // Never shifting: moved cells are not exact.
     await this.#turns.take(signal, () => this.#native.adaptStateToTokens(tokens.slice(0, kept), false));
+    this.#isForeign = false;
     for (let start = kept; start < tokens.length - 1; start += this.#limits.prefillChunkTokens) {
       const chunk = tokens.slice(start, Math.min(start + this.#limits.prefillChunkTokens, tokens.length - 1));
       await this.#turns.take(signal, () => this.#native.controlledEvaluate(chunk));

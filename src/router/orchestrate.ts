@@ -135,6 +135,7 @@ function turnOptions(
       messages: spec.messages,
       evidence,
       privacy: state.privacy,
+      privateTo: state.privateTo,
       maxOutputTokens,
       answerOptions: role === 'answer' ? spec.answerOptions : {},
       signal,
@@ -147,7 +148,7 @@ function turnOptions(
 const knowsAttempts = (contract: string): boolean => contract !== 'slots-1';
 
 function policyInput(
-  { problem, conversation, evidence, spec }: RunState,
+  { problem, conversation, evidence, privateTo, spec }: RunState,
   found: TurnOptions,
   turn: number,
   maxTurns: number,
@@ -166,6 +167,7 @@ function policyInput(
     turn,
     turnsLeft,
     seed,
+    privateTo,
     signal,
   };
 }

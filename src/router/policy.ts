@@ -1,6 +1,7 @@
 import type { Attempt, Evidence } from '../contract/evidence.ts';
 import type { NanoUsd } from '../cost/money.ts';
 import type { Usage } from '../cost/usage.ts';
+import type { PrivacyClass } from '../preferences/privacy.ts';
 import type { Slot, SlotRole } from '../preferences/slot.ts';
 import type { Weights } from '../preferences/weights.ts';
 
@@ -33,6 +34,8 @@ export interface PolicyInput {
   readonly turn: number;
   readonly turnsLeft: number;
   readonly seed: number;
+  /** Owner of a private run, whose traces in a model's cache nobody else may use. */
+  readonly privateTo: string | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -46,14 +49,38 @@ export interface PolicyOpinion {
   readonly weighted: boolean;
   readonly thought?: string;
   readonly usage: Usage;
+  /** True when whoever bills the usage gave no figure. */
+  readonly estimated?: boolean;
 }
 
-/** Decides one turn. Rejects with EngineFailure or OrchestraError; the router then falls back to `estimate`. */
+/** A decision that was not made, although it was worked on: what that consumed is billed all the same. */
+export class PolicyFailure extends Error {
+  readonly usage: Usage;
+  readonly estimated: boolean;
+
+  constructor(message: string, usage: Usage, estimated: boolean) {
+    super(message);
+    this.name = 'PolicyFailure';
+    this.usage = usage;
+    this.estimated = estimated;
+  }
+}
+
+/** Who sees the prompts of a policy that does not run here. */
+export interface PolicyPlace {
+  readonly upstream: string;
+  readonly privacy: PrivacyClass;
+  readonly regions: readonly string[];
+}
+
+/** Decides one turn. Rejects with EngineFailure, PolicyFailure or OrchestraError; the fallback then decides. */
 export interface Policy {
   readonly name: string;
-  readonly backend: 'llama' | 'estimate' | 'scripted';
+  readonly backend: 'llama' | 'remote' | 'estimate' | 'scripted';
   readonly contract: string;
   /** The most that one decision can consume; free policies say `noUsage`. */
   readonly bound: Usage;
+  /** Left out by policies that run in this process. */
+  readonly place?: PolicyPlace;
   decide(input: PolicyInput): Promise<PolicyOpinion>;
 }

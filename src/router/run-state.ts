@@ -5,7 +5,7 @@ import type { Budget } from '../cost/ledger.ts';
 import { mergeLines, type PricedUsage } from '../cost/price-book.ts';
 import type { Usage } from '../cost/usage.ts';
 import { type LimitApplied, maskSlots } from '../preferences/limits.ts';
-import { type PrivacyClass, satisfiesPrivacy, strictestPrivacy } from '../preferences/privacy.ts';
+import { isPrivate, type PrivacyClass, satisfiesPrivacy, strictestPrivacy } from '../preferences/privacy.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { FinishReason } from '../upstream/chat.ts';
 import type { ForcingLimit } from './in-time.ts';
@@ -57,6 +57,10 @@ export class RunState {
       this.spec.preferences.limits.privacy,
       ...this.evidence.documents.map(({ privacy }) => privacy),
     );
+  }
+
+  get privateTo(): string | undefined {
+    return isPrivate(this.privacy) ? this.spec.keyName : undefined;
   }
 
   warn(code: string, message: string): void {

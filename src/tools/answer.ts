@@ -19,10 +19,10 @@ export function createAnswerTool({ slot, expert, contract }: AnswerToolOptions):
   const outputTokens = (input: ToolInput) => Math.min(input.maxOutputTokens, slot.maxOutputTokens);
 
   async function* execute(input: ToolInput): AsyncGenerator<ChatDelta, ToolOutcome> {
-    const { messages, evidence, answerOptions: options, signal } = input;
+    const { messages, evidence, answerOptions: options, privateTo, signal } = input;
     const maxOutputTokens = outputTokens(input);
     const material = { messages, evidence, contextTokens: slot.contextTokens, maxOutputTokens };
-    const request = { messages: answerMessages(material, contract), maxOutputTokens, options, signal };
+    const request = { messages: answerMessages(material, contract), maxOutputTokens, options, privateTo, signal };
     const { text, finishReason, usage, failure } = yield* callExpert(expert, request, slot.id);
     return {
       observation: failure ?? { kind: 'answer', text },

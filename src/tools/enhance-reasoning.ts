@@ -35,10 +35,10 @@ export function createReasoningTool(options: ReasoningToolOptions): Tool {
     return [expertBound(input, outputTokens(input)), { meter: sandboxMeter, usage: run }];
   }
 
-  async function execute({ signal, ...input }: ToolInput, maxOutputTokens: number): Promise<ToolOutcome> {
+  async function execute({ privateTo, signal, ...input }: ToolInput, maxOutputTokens: number): Promise<ToolOutcome> {
     const material = { ...input, contextTokens: slot.contextTokens, maxOutputTokens };
     const messages = codeMessages(material, contract);
-    const reply = await expertReply(expert, { messages, maxOutputTokens, options: {}, signal }, slot.id);
+    const reply = await expertReply(expert, { messages, maxOutputTokens, options: {}, privateTo, signal }, slot.id);
     if (reply.failure) return { observation: reply.failure, usage: [reply.usage] };
     const code = extractPython(reply.text);
     if (code === undefined) return { observation: noProgram, usage: [reply.usage] };

@@ -6,6 +6,8 @@ export interface ExpertRequest {
   readonly maxOutputTokens: number;
   /** OpenAI fields that belong to the answer: temperature, stop, tools, … An expert ignores what it cannot do. */
   readonly options: Readonly<Record<string, unknown>>;
+  /** Owner of a private run, whose traces in a model's cache nobody else may use. */
+  readonly privateTo?: string | undefined;
   readonly signal: AbortSignal;
 }
 

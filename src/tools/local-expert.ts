@@ -13,9 +13,9 @@ import type { Expert, ExpertRequest } from './expert.ts';
 /** A GGUF of our own as an expert. Of the client's options it knows those of sampling; odd values count as left out. */
 export function createLocalExpert(engine: InferenceEngine): Expert {
   async function* complete(request: ExpertRequest): AsyncGenerator<ChatEvent, void> {
-    const { messages, maxOutputTokens: maxTokens, options, signal } = request;
+    const { messages, maxOutputTokens: maxTokens, options, privateTo, signal } = request;
     try {
-      const events = engine.generate({ messages, maxTokens, ...samplingOf(options), signal });
+      const events = engine.generate({ messages, maxTokens, ...samplingOf(options), privateTo, signal });
       for await (const event of events) yield toChatEvent(event);
     } catch (thrown) {
       throw thrown instanceof EngineFailure ? toUpstreamFailure(thrown) : thrown;

@@ -77,7 +77,7 @@ async function writeQuery(
   const maxOutputTokens = outputTokens(writer, input);
   const material = { ...input, contextTokens: writer.slot.contextTokens, maxOutputTokens };
   const messages = queryMessages(material, contract);
-  const request = { messages, maxOutputTokens, options: {}, signal: input.signal };
+  const request = { messages, maxOutputTokens, options: {}, privateTo: input.privateTo, signal: input.signal };
   const reply = await expertReply(writer.expert, request, writer.slot.id);
   return { query: reply.failure ? undefined : extractQuery(reply.text, contract), usage: reply.usage };
 }

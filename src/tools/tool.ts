@@ -14,6 +14,8 @@ export interface ToolInput {
   readonly evidence: Evidence;
   /** Least class that may see a byte of this run; a search slot skips sources below it. */
   readonly privacy: PrivacyClass;
+  /** Owner of a private run, whose traces in a model's cache nobody else may use. */
+  readonly privateTo: string | undefined;
   /** Most tokens an expert may write; the hold was made for this. */
   readonly maxOutputTokens: number;
   /** OpenAI fields of the request that belong to the answer: temperature, stop, tools, response_format, … */

@@ -300,6 +300,24 @@ function caching(engine: () => InferenceEngine): void {
     expectClose(warm.logProbabilities, cold.logProbabilities);
   });
 
+  test('keeps what a private owner left for that owner alone', async () => {
+    const cached = async (privateTo: string | undefined) => {
+      const request = scoreRequest(
+        [untrusted(`p${shared}`)],
+        single('a', 'b'),
+        privateTo === undefined ? {} : { privateTo },
+      );
+      return (await engine().score(request)).usage.cachedTokens;
+    };
+    await engine().score(ask('q'));
+    expect(await cached('team-a')).toBe(0);
+    expect(await cached('team-a')).toBeGreaterThan(20);
+    expect(await cached('team-b')).toBe(0);
+    expect(await cached(undefined)).toBe(0);
+    // What anybody may use, a private owner may use too.
+    expect(await cached('team-a')).toBeGreaterThan(20);
+  });
+
   test('writes the same for the same seed, cold and warm', async () => {
     const request = generateRequest({
       messages: [{ role: 'user', content: `w${shared}` }],

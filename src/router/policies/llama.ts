@@ -27,11 +27,11 @@ export function createLlamaPolicy({ name, engine, contract, thoughtTokens }: Lla
     bound: usageOf({ inputTokens: contextTokens, outputTokens: thoughtTokens, calls: 1 }),
     decide: async (input): Promise<PolicyOpinion> => {
       const thought = { budgetTokens: thoughtTokens, ...thoughtSegments(contract) };
-      const { seed, signal } = input;
+      const { seed, privateTo, signal } = input;
       const choices = input.candidates.map(({ id, role }) => choiceSegments(role, id, contract));
       const scored = await inWindow((share) => {
         const prompt = renderTurn(input, contract, Math.floor((contextTokens - thoughtTokens) * share));
-        return engine.score({ prompt, choices, thought, seed, signal });
+        return engine.score({ prompt, choices, thought, seed, privateTo, signal });
       });
       const { promptTokens, cachedTokens, outputTokens } = scored.usage;
       return {
