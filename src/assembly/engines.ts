@@ -4,7 +4,7 @@ import { type FoundModel, findModel } from '../inference/downloads/catalog.ts';
 import { DownloadFailure } from '../inference/downloads/failure.ts';
 import { EngineFailure, type EngineOptions, type InferenceEngine } from '../inference/engine.ts';
 import { startEngine, threadsFor } from '../inference/start-engine.ts';
-import type { Environment } from './load-config.ts';
+import type { Environment } from './settings.ts';
 
 export interface EngineRequest {
   /** An id of models/downloads.json or a path to a GGUF. */
