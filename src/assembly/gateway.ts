@@ -92,7 +92,10 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
     runTimeoutMs: config.limits.run_timeout_ms,
     now: Date.now,
     onError: ({ code, cause }, runId) => {
-      if (code === 'internal') log.app?.log.error({ err: cause, runId }, 'a run failed');
+      // The others are told in full where they are answered; these two keep their cause from the client.
+      if (code === 'internal' || code === 'policy_unavailable') {
+        log.app?.log.error({ err: cause, runId }, 'a run failed');
+      }
     },
   });
   const app = createApp({
