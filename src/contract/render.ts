@@ -1,4 +1,4 @@
-import { countCodePoints, keepTail } from './code-points.ts';
+import { countCodePoints, keepTail, wellFormed } from './code-points.ts';
 import { promptBudgets } from './cut.ts';
 import type { Evidence } from './evidence.ts';
 import { evidenceText } from './evidence-text.ts';
@@ -21,18 +21,33 @@ export interface PromptInput {
   readonly contextTokens: number;
 }
 
+/** What a server of models needs to make the same prompt by the chat template of its own model. */
+export interface ChatPrompt {
+  readonly system: string;
+  readonly user: string;
+  /** One line of JSON a function, in the order of the contract, written as trained. */
+  readonly tools: readonly string[];
+}
+
+export const chatPrompt = (input: PromptInput, contract: Contract): ChatPrompt => ({
+  system: contract.system,
+  user: wellFormed(userText(input, contract)),
+  tools: toolTexts(input.choices, contract),
+});
+
 /**
  * The prompt of one turn: Qwen3's chat template with tools, one user message and the generation prompt. On other ChatML
  * models (SmolLM2) the tags that are no control tokens there are tokenised as the plain text they are.
  */
 export function renderPrompt(input: PromptInput, contract: Contract): Segment[] {
   const { chat } = contract;
+  const { system, user, tools } = chatPrompt(input, contract);
   const ours = (text: string): Segment[] => trusted(text, chat.controlTags);
   return mergeTexts([
-    ...ours(chat.systemOpen + contract.system + chat.toolsOpen),
-    ...toolTexts(input.choices, contract).map((tool) => untrusted(`\n${tool}`)),
+    ...ours(chat.systemOpen + system + chat.toolsOpen),
+    ...tools.map((tool) => untrusted(`\n${tool}`)),
     ...ours(chat.toolsClose + chat.turnClose + chat.userOpen),
-    untrusted(userText(input, contract)),
+    untrusted(user),
     ...ours(chat.turnClose + chat.assistantOpen),
   ]);
 }

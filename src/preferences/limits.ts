@@ -73,7 +73,11 @@ const rule = (
   objection: (slot: Slot) => string | undefined,
 ): Rule => ({ limit, value, source, objection });
 
-function regionObjection({ upstream, regions }: Slot, limits: Limits): string | undefined {
+/** Why somebody who would see the request may not, by the limit on regions. */
+export function regionObjection(
+  { upstream, regions }: Pick<Slot, 'upstream' | 'regions'>,
+  limits: Pick<Limits, 'regions'>,
+): string | undefined {
   if (limits.regions === undefined || upstream === 'local') return undefined;
   if (regions.length === 0) return 'its region is not declared';
   const outside = regions.filter((region) => !limits.regions?.includes(region));

@@ -25,6 +25,12 @@ export const selectorWeight = (slot: Slot, weights: Weights): number =>
     0,
   );
 
+/** Whether a selector names this upstream, whatever is behind it. */
+export function namesUpstream(selector: string, upstream: string): boolean {
+  const prefix = 'upstream:';
+  return selector.startsWith(prefix) && wildcard(selector.slice(prefix.length), upstream);
+}
+
 function valuesOf(slot: Slot, kind: SelectorKind): readonly string[] {
   if (kind === 'slot') return [slot.id];
   if (kind === 'role') return [slot.role];

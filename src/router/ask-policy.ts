@@ -1,10 +1,13 @@
 import { type Budget, isRefusal } from '../cost/ledger.ts';
 import { zeroUsd } from '../cost/money.ts';
 import { type PriceBook, priceCall } from '../cost/price-book.ts';
-import { noUsage, type Usage } from '../cost/usage.ts';
+import { type MeteredUsage, noUsage, type Usage } from '../cost/usage.ts';
 import { OrchestraError } from '../errors.ts';
 import { EngineFailure } from '../inference/engine.ts';
-import type { Policy, PolicyInput, PolicyOpinion } from './policy.ts';
+import { regionObjection } from '../preferences/limits.ts';
+import { satisfiesPrivacy } from '../preferences/privacy.ts';
+import { namesUpstream } from '../preferences/selectors.ts';
+import { type Policy, PolicyFailure, type PolicyInput, type PolicyOpinion } from './policy.ts';
 import type { RunState } from './run-state.ts';
 
 /** The meter under which a policy's own tokens are priced. */
@@ -22,12 +25,18 @@ interface Deciders {
   readonly prices: PriceBook;
 }
 
-/** Asks the policy and books its tokens; the fallback decides when it fails, is too dear, or makes no sense. */
+/** Asks the policy and books its tokens; the fallback decides when it may not be asked, fails, is too dear, or makes no sense. */
 export async function askPolicy(input: PolicyInput, state: RunState, deciders: Deciders): Promise<PolicyAnswer> {
   if (input.candidates.length === 1) {
     return { opinion: { probabilities: [1], weighted: true, usage: noUsage }, decidedBy: 'only choice' };
   }
   const { policy, fallback } = deciders;
+  const barred = whyBarred(policy, state);
+  if (barred) {
+    if (!fallback) throw mayNotAsk(policy, barred);
+    state.warn('policy_skipped', `The policy ${policy.name} was not asked: ${barred}. ${fallback.name} decided.`);
+    return { opinion: await fallback.decide(input), decidedBy: fallback.name };
+  }
   try {
     const opinion = await payFor(policy, input, state, deciders.prices);
     if (!isSane(opinion, input.candidates.length)) throw new Error('its probabilities do not add up');
@@ -43,22 +52,50 @@ export async function askPolicy(input: PolicyInput, state: RunState, deciders: D
   }
 }
 
+/** A policy that runs elsewhere sees everything, so limits and evidence bind it as they bind a slot. */
+function whyBarred({ place }: Policy, state: RunState): string | undefined {
+  if (!place) return undefined;
+  if (!satisfiesPrivacy(place.privacy, state.privacy)) {
+    return `its class is ${place.privacy}, and this run needs ${state.privacy}`;
+  }
+  const { limits } = state.spec.preferences;
+  const denied = limits.deny.find((selector) => namesUpstream(selector, place.upstream));
+  return denied === undefined ? regionObjection(place, limits) : `denied by \`${denied}\``;
+}
+
+const mayNotAsk = ({ name }: Policy, reason: string): OrchestraError =>
+  new OrchestraError(
+    'policy_unavailable',
+    `The policy ${name} may not be asked (${reason}), and no fallback is allowed.`,
+  );
+
 async function payFor(policy: Policy, input: PolicyInput, state: RunState, prices: PriceBook): Promise<PolicyOpinion> {
-  const metered = (usage: Usage) => [{ meter: policyMeter, usage }];
-  const isFree = priceCall(metered(policy.bound), prices).total === 0;
-  const hold = isFree ? undefined : holdFor(state.budget, metered(policy.bound));
-  try {
-    const opinion = await policy.decide(input);
-    if (opinion.usage === noUsage) return opinion;
-    const priced = hold ? state.budget.settle(hold, metered(opinion.usage)) : priceCall(metered(opinion.usage), prices);
+  const bound = metered(policy.bound);
+  const isFree = priceCall(bound, prices).total === 0;
+  const hold = isFree ? undefined : holdFor(state.budget, bound);
+  const book = (usage: readonly MeteredUsage[]) => {
+    const priced = hold ? state.budget.settle(hold, usage) : { ...priceCall(usage, prices), overrun: false };
     state.book(priced.lines);
-    return opinion;
+    if (priced.overrun)
+      state.warn('upstream_overrun', 'An upstream billed more than it was allowed to; it was booked in full.');
+  };
+  let opinion: PolicyOpinion;
+  try {
+    opinion = await policy.decide(input);
   } catch (error) {
+    if (error instanceof PolicyFailure && error.usage.calls > 0) book(metered(error.usage, error.estimated));
     // Our own engine bills nobody for a decision that it did not make.
-    if (hold) state.budget.release(hold);
+    else if (hold) state.budget.release(hold);
     throw error;
   }
+  if (opinion.usage !== noUsage) book(metered(opinion.usage, opinion.estimated));
+  else if (hold) state.budget.release(hold);
+  return opinion;
 }
+
+const metered = (usage: Usage, estimated = false): readonly MeteredUsage[] => [
+  { meter: policyMeter, usage, estimated },
+];
 
 function holdFor(budget: Budget, bound: Parameters<Budget['hold']>[0]) {
   const hold = budget.hold(bound, zeroUsd);

@@ -1,10 +1,9 @@
-import { phrasePreference } from '../../contract/phrase.ts';
 import { choiceSegments, renderPrompt, thoughtSegments } from '../../contract/render.ts';
 import type { Contract } from '../../contract/schema.ts';
-import { deliverCard, slotCard } from '../../contract/slot-card.ts';
 import { usageOf } from '../../cost/usage.ts';
 import { EngineFailure, type InferenceEngine, type ScoreResult } from '../../inference/engine.ts';
-import type { Policy, PolicyInput, PolicyOpinion } from '../policy.ts';
+import type { Policy, PolicyOpinion } from '../policy.ts';
+import { turnPrompt, windowShares } from './turn-prompt.ts';
 
 export interface LlamaPolicyOptions {
   readonly name: string;
@@ -30,7 +29,10 @@ export function createLlamaPolicy({ name, engine, contract, thoughtTokens }: Lla
       const { seed, privateTo, signal } = input;
       const choices = input.candidates.map(({ id, role }) => choiceSegments(role, id, contract));
       const scored = await inWindow((share) => {
-        const prompt = renderTurn(input, contract, Math.floor((contextTokens - thoughtTokens) * share));
+        const prompt = renderPrompt(
+          turnPrompt(input, contract, Math.floor((contextTokens - thoughtTokens) * share)),
+          contract,
+        );
         return engine.score({ prompt, choices, thought, seed, privateTo, signal });
       });
       const { promptTokens, cachedTokens, outputTokens } = scored.usage;
@@ -44,26 +46,13 @@ export function createLlamaPolicy({ name, engine, contract, thoughtTokens }: Lla
   };
 }
 
-/** Cuts count code points; scripts with more tokens a code point get a smaller share of the window, and lose old text. */
-const shares = [1, 0.5, 0.25];
-
 async function inWindow(attempt: (share: number) => Promise<ScoreResult>): Promise<ScoreResult> {
-  for (const share of shares.slice(0, -1)) {
+  for (const share of windowShares.slice(0, -1)) {
     try {
       return await attempt(share);
     } catch (error) {
       if (!(error instanceof EngineFailure) || error.kind !== 'context_full') throw error;
     }
   }
-  return attempt(shares.at(-1) ?? 1);
-}
-
-function renderTurn(input: PolicyInput, contract: Contract, contextTokens: number) {
-  const { problem, conversation, evidence, candidates, weights, instruction } = input;
-  const choices = candidates.map(({ role, slot, delivers }) => ({
-    role,
-    card: delivers ? deliverCard(delivers, contract) : slotCard(slot, contract),
-  }));
-  const preference = phrasePreference(weights, instruction, contract);
-  return renderPrompt({ problem, conversation, evidence, choices, preference, contextTokens }, contract);
+  return attempt(windowShares.at(-1) ?? 1);
 }

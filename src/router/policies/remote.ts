@@ -1,0 +1,146 @@
+import { type Decision, parseDecision } from '../../contract/parse.ts';
+import { chatPrompt } from '../../contract/render.ts';
+import type { Contract } from '../../contract/schema.ts';
+import { addUsage, noUsage, type Usage, usageOf } from '../../cost/usage.ts';
+import type { Expert, ExpertRequest } from '../../tools/expert.ts';
+import { callExpert, type ExpertReply } from '../../tools/expert-call.ts';
+import { policyMeter } from '../ask-policy.ts';
+import { type Candidate, type Policy, PolicyFailure, type PolicyInput, type PolicyPlace } from '../policy.ts';
+import { type CalledFunction, createCallCollector } from './called-function.ts';
+import { turnPrompt, windowShares } from './turn-prompt.ts';
+
+export interface RemotePolicyOptions {
+  /** For reports: `vllm/orchestrator-8b`. */
+  readonly name: string;
+  /** The model behind the server. */
+  readonly expert: Expert;
+  readonly place: PolicyPlace;
+  readonly contract: Contract;
+  /** Of the model as it is served; longer prompts are refused there. */
+  readonly contextTokens: number;
+  /** Most tokens of free thought before a choice. */
+  readonly thoughtTokens: number;
+}
+
+/** A call with the longest slot id and some room. */
+const callTokens = 200;
+
+/** The best guess first; what it got wrong once it would get wrong again, so then something else is drawn. */
+const temperatures = [0, 0.7] as const;
+
+/**
+ * A model on a server decides: it gets system text, user text and functions, from which the template of its own model
+ * makes the trained prompt. What it writes is parsed and validated, once more if need be. It shows no alternatives, so
+ * π is all on its choice, and weights reach it in words only.
+ */
+export function createRemotePolicy(options: RemotePolicyOptions): Policy {
+  const { name, place, contract, contextTokens, thoughtTokens } = options;
+  const attempts = temperatures.length;
+  return {
+    name,
+    backend: 'remote',
+    contract: contract.name,
+    place,
+    bound: usageOf({
+      inputTokens: attempts * contextTokens,
+      outputTokens: attempts * (thoughtTokens + callTokens),
+      calls: attempts,
+    }),
+    decide: async (input) => {
+      let bill = nothingBilled;
+      let reason = '';
+      for (const temperature of temperatures) {
+        const reply = await ask(input, temperature, bill, options);
+        bill = billed(bill, reply);
+        // Silence is a bad answer like any other; everything else that failed would fail again.
+        if (reply.failure?.failure) throw new PolicyFailure(reply.failure.reason, bill.usage, bill.estimated);
+        const decision = decisionOf(reply, contract, input.candidates);
+        if (decision.kind === 'call')
+          return { probabilities: allOn(decision, input.candidates), weighted: false, ...bill };
+        reason = decision.reason;
+      }
+      throw new PolicyFailure(`what it wrote is no decision: ${reason}`, bill.usage, bill.estimated);
+    },
+  };
+}
+
+interface Bill {
+  readonly usage: Usage;
+  readonly estimated: boolean;
+}
+
+const nothingBilled: Bill = { usage: noUsage, estimated: false };
+
+const billed = ({ usage, estimated }: Bill, { usage: more }: ExpertReply): Bill => ({
+  usage: addUsage(usage, more.usage),
+  estimated: estimated || (more.estimated ?? false),
+});
+
+interface Reply extends ExpertReply {
+  readonly call: CalledFunction | undefined;
+}
+
+/** Refusals of a prompt that is too long cost nothing: the next one is shorter. */
+async function ask(
+  input: PolicyInput,
+  temperature: number,
+  before: Bill,
+  options: RemotePolicyOptions,
+): Promise<Reply> {
+  const { contract, contextTokens, thoughtTokens, expert } = options;
+  const maxOutputTokens = thoughtTokens + callTokens;
+  let reply: Reply | undefined;
+  for (const share of windowShares) {
+    const room = Math.floor((contextTokens - maxOutputTokens) * share);
+    const { system, user, tools } = chatPrompt(turnPrompt(input, contract, room), contract);
+    const request = {
+      messages: [
+        { role: 'system' as const, content: system },
+        { role: 'user' as const, content: user },
+      ],
+      maxOutputTokens,
+      options: { temperature, seed: input.seed, tools: tools.map((tool): unknown => JSON.parse(tool)) },
+      signal: input.signal,
+    };
+    reply = await replyOf(expert, request, before);
+    if (reply.failure?.failure !== 'context_length_exceeded') return reply;
+  }
+  throw new PolicyFailure(reply?.failure?.reason ?? '', before.usage, before.estimated);
+}
+
+async function replyOf(expert: Expert, request: ExpertRequest, before: Bill): Promise<Reply> {
+  const collector = createCallCollector();
+  const call = callExpert(expert, request, policyMeter);
+  try {
+    for (;;) {
+      const step = await call.next();
+      if (step.done) return { ...step.value, call: collector.first() };
+      if (step.value.type === 'tool_call') collector.push(step.value);
+    }
+  } catch (thrown) {
+    if (!request.signal.aborted) throw thrown;
+    // Cut off by the caller: the prompt was sent, and what it cost is not known.
+    const inputTokens = Math.ceil(Buffer.byteLength(JSON.stringify(request.messages)) / bytesPerToken);
+    const usage = addUsage(before.usage, usageOf({ inputTokens, calls: 1 }));
+    throw new PolicyFailure('it was cut off', usage, true);
+  }
+}
+
+/** Counting three bytes of a prompt as one token errs on the dear side. */
+const bytesPerToken = 3;
+
+/** Servers that know the model's calls hand them over apart; others leave them in the text. */
+function decisionOf({ text, call }: Reply, contract: Contract, candidates: readonly Candidate[]): Decision {
+  const { callOpen, callClose } = contract.chat;
+  const written = call
+    ? `${callOpen}{"name": ${JSON.stringify(call.name)}, "arguments": ${call.arguments}}${callClose}`
+    : text;
+  return parseDecision(
+    written,
+    contract,
+    candidates.map(({ role, id }) => ({ role, slot: id })),
+  );
+}
+
+const allOn = ({ role, slot }: Extract<Decision, { kind: 'call' }>, candidates: readonly Candidate[]): number[] =>
+  candidates.map((candidate) => (candidate.role === role && candidate.id === slot ? 1 : 0));
