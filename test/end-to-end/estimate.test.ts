@@ -2,8 +2,6 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
-import { loadContract } from '../../src/contract/load.ts';
-import { createEstimatePolicy } from '../../src/router/policies/estimate.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { user } from '../support/http.ts';
 import { decide } from './report.ts';
@@ -52,7 +50,7 @@ async function build({ sandbox = false, prices = [0.75, 1] } = {}): Promise<Test
     'reasoner-2': reasoner('coder', 'strong, writes and runs python', 0.75, 8000),
   };
   return startTestGateway({
-    policy: createEstimatePolicy(loadContract('slots-1').tilt),
+    policy: createEstimatePolicy({ contract: loadContract('slots-1') }),
     config: {
       tools: {
         docs: { kind: 'local_search', folders: [folder], privacy: 'any' },

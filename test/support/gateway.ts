@@ -10,6 +10,8 @@ import { type OpenAiScript, type OpenAiServer, startOpenAiServer } from './loopb
 import { startTavilyServer, type TavilyScript, type TavilyServer } from './loopback/tavily-server.ts';
 
 export interface TestGatewayOptions extends Partial<Omit<GatewayOptions, 'config'>> {
+  /** `configuration`: by the policy that the configuration names, `estimate` where it names none. */
+  readonly decidedBy?: 'script' | 'configuration';
   readonly script?: readonly ScriptedChoice[];
   readonly openAi?: OpenAiScript;
   readonly tavily?: TavilyScript;
@@ -55,7 +57,9 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     home,
     modelsFolder: home,
     patience: impatience,
-    policy: createScriptedPolicy(options.script ?? [{ role: 'answer', slot: 'answer-1' }]),
+    ...(options.decidedBy === 'configuration'
+      ? {}
+      : { policy: createScriptedPolicy(options.script ?? [{ role: 'answer', slot: 'answer-1' }]) }),
     logger: false,
     ...options,
     config,
