@@ -1,6 +1,7 @@
 import { formatUsd, type NanoUsd } from '../cost/money.ts';
 import { OrchestraError, toOrchestraError } from '../errors.ts';
-import type { LimitApplied } from '../preferences/limits.ts';
+import { type LimitApplied, maskSlots } from '../preferences/limits.ts';
+import type { Slot } from '../preferences/slot.ts';
 import type { RunClock } from './clock.ts';
 import type { ForcingLimit } from './in-time.ts';
 import type { TurnOptions } from './options.ts';
@@ -22,6 +23,18 @@ function paramOf(applied: readonly LimitApplied[]): { readonly param?: string } 
   const [only, ...others] = applied;
   if (!only || others.length > 0 || only.limit === 'capabilities') return {};
   return { param: `preferences.${only.limit}` };
+}
+
+/**
+ * Before anything was spent: only the length of the conversation stands in the way. Agents shorten their history when
+ * they are told so, and only then: it must not be one reason among others.
+ */
+export function tooLong({ preferences, needs }: RunSpec, slots: readonly Slot[]): OrchestraError | undefined {
+  const { admissible } = maskSlots(slots, preferences, { ...needs, contextTokens: 0 });
+  const contexts = admissible.filter(({ role }) => role === 'answer').map(({ contextTokens }) => contextTokens);
+  if (contexts.length === 0) return undefined;
+  const message = `The messages take at least ${needs.contextTokens} tokens; the longest context here is ${Math.max(...contexts)} tokens.`;
+  return new OrchestraError('context_length_exceeded', message, { param: 'messages' });
 }
 
 /** Before anything was spent: no admissible answer fits the money. */

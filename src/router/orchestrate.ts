@@ -11,10 +11,18 @@ import { act } from './act.ts';
 import { askPolicy } from './ask-policy.ts';
 import { choose } from './choose.ts';
 import { type RunClock, startClock } from './clock.ts';
-import { clientLeft, endingOf, limitReached, nobodyAdmissible, nobodyAffordable, nothingLeft } from './endings.ts';
+import {
+  clientLeft,
+  endingOf,
+  limitReached,
+  nobodyAdmissible,
+  nobodyAffordable,
+  nothingLeft,
+  tooLong,
+} from './endings.ts';
 import { optionsOf, type TurnOptions } from './options.ts';
 import type { Policy, PolicyInput } from './policy.ts';
-import { policyInfo, recordOf, storedRecord } from './record.ts';
+import { policyInfo, recordOf, storedRun } from './record.ts';
 import type { DecideReport, Orchestrator, RunError, RunEvent, RunRecord, RunSpec } from './run.ts';
 import { RunState } from './run-state.ts';
 
@@ -28,7 +36,7 @@ export interface RouterParts {
   readonly fallback: Policy | undefined;
   readonly ledger: Ledger;
   readonly prices: PriceBook;
-  readonly runs: RunStore;
+  readonly runs: Pick<RunStore, 'save'>;
   /** Scales of the tilt, budgets and hash. */
   readonly contract: Pick<Contract, 'tilt' | 'budgets' | 'hash'>;
   readonly maxTurns: number;
@@ -61,7 +69,7 @@ async function* run(spec: RunSpec, parts: RouterParts): AsyncGenerator<RunEvent,
     clock.stop();
     // Whoever reads the events stopped reading: the client is gone.
     if (left) state.error = runErrorOf(clientLeft());
-    save(state, parts);
+    parts.runs.save(storedRun(spec.keyName, recordOf(state, parts)));
   }
   return recordOf(state, parts);
 }
@@ -75,7 +83,9 @@ function openRun(spec: RunSpec, parts: RouterParts): RunState {
   const { runId, keyName, maxCostPerDay } = spec;
   const budget = parts.ledger.openBudget({ runId, keyName, maxCost: limits.maxCost, maxCostPerDay });
   const state = new RunState(spec, parts.slots, budget, parts.now());
-  if (!state.admissible.some(({ role }) => role === 'answer')) throw nobodyAdmissible(state.limitsApplied);
+  if (!state.admissible.some(({ role }) => role === 'answer')) {
+    throw tooLong(spec, parts.slots) ?? nobodyAdmissible(state.limitsApplied);
+  }
   const first = turnOptions(state, 1, Number.POSITIVE_INFINITY, spec.signal, parts);
   if (first.options.length === 0) {
     throw nobodyAffordable(spec, first.cheapestAnswer ?? zeroUsd, budget.remaining() ?? zeroUsd);
@@ -192,12 +202,6 @@ function runErrorOf({ code, message, param, details, retryAfterMs }: OrchestraEr
     ...(details === undefined ? {} : { details }),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
   };
-}
-
-function save(state: RunState, parts: RouterParts): void {
-  const { runId: id, keyName } = state.spec;
-  const record = storedRecord(recordOf(state, parts));
-  parts.runs.save({ id, keyName, createdAtMs: state.startedAtMs, record });
 }
 
 async function decide(spec: RunSpec, parts: RouterParts): Promise<DecideReport> {

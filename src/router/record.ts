@@ -1,7 +1,10 @@
+import type { EvidenceDocument } from '../contract/evidence.ts';
 import type { Contract } from '../contract/schema.ts';
 import { addUsd, zeroUsd } from '../cost/money.ts';
+import { isPrivate } from '../preferences/privacy.ts';
+import type { StoredRun } from '../store/runs.ts';
 import type { Policy } from './policy.ts';
-import type { ClientUsage, RunRecord, RunStatus } from './run.ts';
+import type { ClientUsage, RunRecord, RunSource, RunStatus } from './run.ts';
 import type { RunState } from './run-state.ts';
 
 interface RecordContext {
@@ -26,11 +29,13 @@ export function recordOf(state: RunState, { policy, contract, now }: RecordConte
     model: answer?.slot.model,
     policy: policyInfo(policy, contract),
     preferences: spec.preferences,
+    privacy: state.privacy,
     limitsApplied: state.limitsApplied,
     cost: addUsd(zeroUsd, ...lines.flatMap(({ cost }) => cost ?? [])),
     costKnown: lines.every(({ cost }) => cost !== undefined),
     lines,
     turns: state.turns,
+    sources: webPages(state.evidence.documents),
     warnings: state.warnings,
     usage: answer?.usage ?? nothingUsed,
     finishReason: answer?.finishReason,
@@ -50,7 +55,22 @@ function statusOf({ error, forcedBy }: RunState): RunStatus {
   return forcedBy ? 'limited' : 'completed';
 }
 
-/** As it is stored: the instruction is the caller's text, and records hold no texts. */
-export function storedRecord(record: RunRecord): string {
-  return JSON.stringify({ ...record, preferences: { ...record.preferences, instruction: undefined } });
+/** What can be cited: pages that a reader can open, each once. */
+function webPages(documents: readonly EvidenceDocument[]): RunSource[] {
+  const pages = documents.flatMap(({ title, url }) => (url !== undefined && isWebPage(url) ? [{ title, url }] : []));
+  return [...new Map(pages.map(({ title = '', url }) => [url, { title: title || url, url }])).values()];
+}
+
+const isWebPage = (url: string): boolean => /^https?:/i.test(url) && URL.canParse(url);
+
+/**
+ * As it is stored. The instruction is the caller's text, and records hold no texts; what a private run read is nobody's
+ * business afterwards.
+ */
+export function storedRun(keyName: string, record: RunRecord): StoredRun {
+  const { runId: id, createdAtMs, kind, status, requestedModel, model } = record;
+  const preferences = { ...record.preferences, instruction: undefined };
+  const sources = isPrivate(record.privacy) ? [] : record.sources;
+  const text = JSON.stringify({ ...record, preferences, sources });
+  return { id, keyName, createdAtMs, kind, status, requestedModel, model, record: text };
 }

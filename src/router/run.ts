@@ -3,6 +3,7 @@ import type { NanoUsd } from '../cost/money.ts';
 import type { PricedUsage } from '../cost/price-book.ts';
 import type { ErrorCode } from '../errors.ts';
 import type { LimitApplied, Needs } from '../preferences/limits.ts';
+import type { PrivacyClass } from '../preferences/privacy.ts';
 import type { EffectivePreferences } from '../preferences/request.ts';
 import type { ChatDelta, FinishReason } from '../upstream/chat.ts';
 import type { DecisionRole } from './policy.ts';
@@ -86,6 +87,12 @@ export interface RunError {
   readonly retryAfterMs?: number;
 }
 
+/** A web page that was in the evidence when the answer was written. */
+export interface RunSource {
+  readonly title: string;
+  readonly url: string;
+}
+
 /** Everything about one run or relay except its texts; stored as JSON and rendered into `x_orchestra`. */
 export interface RunRecord {
   readonly version: 1;
@@ -104,6 +111,8 @@ export interface RunRecord {
     readonly contractHash: string;
   };
   readonly preferences: EffectivePreferences;
+  /** Least class that might see the run in the end: what was asked for, or more once evidence was confidential. */
+  readonly privacy: PrivacyClass;
   readonly limitsApplied: readonly LimitApplied[];
   /** Sum of what was billed at known prices. */
   readonly cost: NanoUsd;
@@ -111,6 +120,7 @@ export interface RunRecord {
   readonly costKnown: boolean;
   readonly lines: readonly PricedUsage[];
   readonly turns: readonly TurnRecord[];
+  readonly sources: readonly RunSource[];
   readonly warnings: readonly RunWarning[];
   readonly usage: ClientUsage;
   readonly finishReason: FinishReason | undefined;

@@ -1,7 +1,7 @@
 import { usageOf } from '../cost/usage.ts';
 import type { OrchestraError } from '../errors.ts';
 import type { EffectivePreferences } from '../preferences/request.ts';
-import { storedRecord } from '../router/record.ts';
+import { storedRun } from '../router/record.ts';
 import type { RunRecord, RunWarning } from '../router/run.ts';
 import type { JsonObject } from '../upstream/relay-request.ts';
 import type { RelayedModel, ServerParts } from './parts.ts';
@@ -38,17 +38,19 @@ export function recordRelay(
     model: facts.model.slot.model,
     policy: { name: 'none', backend: 'relay', contract: 'none', contractHash: '' },
     preferences: facts.preferences,
+    privacy: facts.preferences.limits.privacy,
     limitsApplied: [],
     cost: bill.cost,
     costKnown: bill.known,
     lines: bill.lines,
     turns: [],
+    sources: [],
     warnings: bill.overrun ? [...facts.warnings, overrunWarning] : facts.warnings,
     usage: clientUsage(bill),
     finishReason: undefined,
     error: error && { code: error.code, message: error.message },
   };
-  runs.save({ id: runId, keyName, createdAtMs: startedAtMs, record: storedRecord(record) });
+  runs.save(storedRun(keyName, record));
   return record;
 }
 

@@ -1,8 +1,6 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
 import { floorUsdToNano } from '../cost/money.ts';
 import { OrchestraError } from '../errors.ts';
-import { maskSlots, type Needs } from '../preferences/limits.ts';
-import type { EffectivePreferences } from '../preferences/request.ts';
 import type { RunEvent, RunRecord, RunSpec, RunWarning } from '../router/run.ts';
 import { type Answer, createAnswer, finishReasonOf } from './answer.ts';
 import type { Caller } from './auth.ts';
@@ -37,7 +35,6 @@ export function prepareRun(
   const chat = prepareChat(body);
   const { caller, headers } = request;
   const { preferences, warnings } = collectPreferences({ body, headers, caller, profile, slots: parts.slots }, parts);
-  refuseTooLong(chat.needs, preferences, parts);
   const spec = {
     runId: `run_${parts.newId()}`,
     keyName: caller.name,
@@ -52,20 +49,6 @@ export function prepareRun(
     seed: chat.seed,
   };
   return { chat, spec, warnings };
-}
-
-/**
- * Agents shorten their history when they are told that it is too long, and only then: that it fits nobody must not be
- * one reason among others.
- */
-function refuseTooLong(needs: Needs, preferences: EffectivePreferences, { slots }: ServerParts): void {
-  const answers = (needed: Needs) =>
-    maskSlots(slots, preferences, needed).admissible.filter(({ role }) => role === 'answer');
-  if (answers(needs).length > 0) return;
-  const fits = Math.max(0, ...answers({ ...needs, contextTokens: 0 }).map(({ contextTokens }) => contextTokens));
-  if (fits === 0) return;
-  const message = `The messages take at least ${needs.contextTokens} tokens; the longest context here is ${fits} tokens.`;
-  throw new OrchestraError('context_length_exceeded', message, { param: 'messages' });
 }
 
 /** Reads a run to its end. When the client is gone, what is left is read all the same, for the money's sake. */

@@ -30,6 +30,26 @@ const migrations: readonly string[] = [
      record TEXT NOT NULL
    ) STRICT;
    CREATE INDEX runs_by_key ON runs (key_name, created_at_ms);`,
+  `ALTER TABLE runs ADD COLUMN kind TEXT NOT NULL DEFAULT 'run';
+   ALTER TABLE runs ADD COLUMN status TEXT NOT NULL DEFAULT 'completed';
+   ALTER TABLE runs ADD COLUMN requested_model TEXT NOT NULL DEFAULT '';
+   ALTER TABLE runs ADD COLUMN model TEXT;
+   ALTER TABLE runs ADD COLUMN score REAL;
+   ALTER TABLE runs ADD COLUMN scored_at_ms INTEGER;
+   ALTER TABLE runs ADD COLUMN texts_erased INTEGER NOT NULL DEFAULT 0;
+   UPDATE runs SET
+     kind = json_extract(record, '$.kind'),
+     status = json_extract(record, '$.status'),
+     requested_model = json_extract(record, '$.requestedModel'),
+     model = json_extract(record, '$.model');
+   DROP INDEX runs_by_key;
+   CREATE INDEX runs_by_key ON runs (key_name, created_at_ms, id);
+   CREATE TABLE run_texts (
+     run_id TEXT PRIMARY KEY REFERENCES runs (id) ON DELETE CASCADE,
+     conversation TEXT,
+     comment TEXT
+   ) STRICT;
+   CREATE INDEX charges_by_key ON charges (key_name, at_ms);`,
 ];
 
 /**
@@ -43,6 +63,9 @@ export function openDatabase(path: string): Database {
   database.pragma('journal_mode = WAL');
   database.pragma('synchronous = NORMAL');
   database.pragma('busy_timeout = 5000');
+  database.pragma('foreign_keys = ON');
+  // What is erased shall be gone from the file, not only from the index of it.
+  database.pragma('secure_delete = ON');
   migrate(database);
   return database;
 }
