@@ -3,7 +3,6 @@ import { once } from 'node:events';
 import { existsSync, readFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { setTimeout as sleep } from 'node:timers/promises';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { InferenceEngine } from '../../src/inference/engine.ts';
@@ -12,35 +11,8 @@ import { type HostSettings, hostSettings } from '../../src/inference/host-sessio
 import { startEngine, threadsFor } from '../../src/inference/start-engine.ts';
 import { brokenModels } from '../support/gguf/broken-models.ts';
 import { tinyModel, writeModel } from '../support/gguf/tiny-model.ts';
+import { commandLine, eventually, hostsOf, onlyHost } from './host-processes.ts';
 import { endless, engineOptions, generated, generateRequest } from './tiny-models.ts';
-
-/** Process ids of the hosts that a process has started. */
-function hostsOf(parentId: number): number[] {
-  const threads = `/proc/${parentId}/task/${parentId}/children`;
-  const children = readFileSync(threads, 'utf8').trim().split(' ').filter(Boolean).map(Number);
-  return children.filter((id) => commandLine(id).includes('inference/host.ts'));
-}
-
-function commandLine(id: number): string {
-  return existsSync(`/proc/${id}/cmdline`) ? readFileSync(`/proc/${id}/cmdline`, 'utf8') : '';
-}
-
-function onlyHost(): number {
-  const [id, ...others] = hostsOf(process.pid);
-  if (id === undefined || others.length > 0) throw new Error('there should be exactly one host');
-  return id;
-}
-
-/** Repeats until the condition holds; the test's own timeout is the limit. */
-async function eventually<Result>(attempt: () => Promise<Result> | Result): Promise<Result> {
-  for (;;) {
-    try {
-      return await attempt();
-    } catch {
-      await sleep(50);
-    }
-  }
-}
 
 const file = writeModel(endless());
 afterAll(() => file.remove());
