@@ -15,6 +15,7 @@ import { defaultTimings, type RelayedUpstream, type ServerParts, type SlotHealth
 import { createChargeStore } from '../store/charges.ts';
 import { type Database, openDatabase } from '../store/database.ts';
 import { createRunStore, type RunStore } from '../store/runs.ts';
+import { createSpendingStore, type SpendingStore } from '../store/spending.ts';
 import { createWriteQueue } from '../store/write-queue.ts';
 import type { Config } from './config.ts';
 import { gatewayKeys } from './keys.ts';
@@ -22,6 +23,7 @@ import { ConfigError } from './load-config.ts';
 import { type OpenedPolicy, openPolicy } from './policy.ts';
 import { createPriceBook, readPriceRows } from './prices.ts';
 import { relayedUpstream } from './relays.ts';
+import { openRemotePolicy } from './remote-policy.ts';
 import type { Environment } from './settings.ts';
 import { slotsFrom } from './slots.ts';
 import { openTooling, type Tooling } from './tooling.ts';
@@ -37,6 +39,8 @@ export interface GatewayOptions {
   readonly patience?: Patience;
   /** Instead of the configured policy: what benchmarks and tests script. */
   readonly policy?: Policy;
+  /** False: words alone decide and find, as where the embedding cannot run. */
+  readonly embedding?: boolean;
   readonly logger?: ServerParts['logger'];
   readonly timings?: ServerParts['timings'];
 }
@@ -59,7 +63,7 @@ export interface Gateway {
  * @throws ConfigError when something that it names cannot be served as it says.
  */
 export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
-  const { config, patience = defaultPatience } = options;
+  const { config, patience = defaultPatience, embedding: embed = true } = options;
   const place = { folder: options.modelsFolder, environment: options.environment };
   const rows = readPriceRows();
   const { slots: configured, problems } = slotsFrom(config, rows, Date.now());
@@ -73,8 +77,13 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
   // Before the parts that are processes: a start that fails here leaves nothing behind.
   const storage = openStorage(options, prices);
   const contract = loadContract('slots-1');
-  const tooling = await openTooling({ config, slots: configured, contract, place, patience });
-  const opened = await openPolicyOr(options.policy, () => openPolicy(config, contract.tilt, place), tooling);
+  const tooling = await openTooling({ config, slots: configured, contract, place, patience, embed });
+  const remote = openRemotePolicy(config.policy, tooling.upstreams, patience);
+  const opened = await openPolicyOr(
+    options.policy,
+    () => openPolicy(config, place, tooling.readProblem, remote),
+    tooling,
+  );
   const slots = configured.filter(({ id }) => tooling.tools.has(id));
   const relays = relaysFrom(config, tooling.upstreams, rows);
   const notes = [opened.note, ...tooling.notes, ...storage.notes];
@@ -157,6 +166,8 @@ function relaysFrom(
 interface Storage {
   readonly ledger: Ledger;
   readonly runs: RunStore;
+  readonly spending: SpendingStore;
+  readonly keepTexts: boolean;
   readonly notes: readonly string[];
   readonly close: () => void;
 }
@@ -175,7 +186,9 @@ function openStorage({ config, home }: GatewayOptions, prices: PriceBook): Stora
     queue.flush();
     database.close();
   };
-  return { ledger, runs, notes: abandoned > 0 ? [note] : [], close };
+  const spending = createSpendingStore(database, queue);
+  const keepTexts = config.trace.texts === 'on';
+  return { ledger, runs, spending, keepTexts, notes: abandoned > 0 ? [note] : [], close };
 }
 
 /** @throws ConfigError for a home that cannot hold one. */

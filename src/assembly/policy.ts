@@ -1,8 +1,8 @@
 import { loadContract } from '../contract/load.ts';
 import type { InferenceEngine } from '../inference/engine.ts';
-import type { TiltScales } from '../preferences/tilt.ts';
 import { createEstimatePolicy } from '../router/policies/estimate.ts';
 import { createLlamaPolicy } from '../router/policies/llama.ts';
+import type { ProblemReader } from '../router/policies/problem-reading.ts';
 import type { Policy } from '../router/policy.ts';
 import type { Config } from './config.ts';
 import { type ModelsPlace, openEngine } from './engines.ts';
@@ -23,12 +23,25 @@ const unknownPolicy = { contract: 'slots-1', thoughtTokens: 0, contextTokens: 81
  * Opens the configured policy. `estimate` stands in for one that cannot be had, and the note says so.
  * @throws ConfigError when it cannot be had and no fallback is allowed.
  */
-export async function openPolicy(config: Config, scales: TiltScales, place: ModelsPlace): Promise<OpenedPolicy> {
-  const estimate = createEstimatePolicy(scales);
+export async function openPolicy(
+  config: Config,
+  place: ModelsPlace,
+  readProblem: ProblemReader | undefined,
+  remote: Policy | undefined,
+): Promise<OpenedPolicy> {
+  const estimate = createEstimatePolicy({
+    contract: loadContract('slots-2'),
+    ...(readProblem ? { readProblem } : {}),
+  });
   const { backend, model, fallback, context, thought, device, threads } = config.policy;
   if (backend === 'estimate' || model === undefined) {
-    const note = 'policy: estimate (cards, exact prices and cues of the problem; no trained weights are in use)';
+    const sources = readProblem ? 'cards, exact prices, embedded problems' : 'cards, exact prices, cues of the problem';
+    const note = `policy: estimate (${sources}; no trained weights are in use)`;
     return { policy: estimate, fallback: undefined, engine: undefined, note };
+  }
+  if (remote) {
+    const note = `policy: ${remote.name}, on a server of class ${remote.place?.privacy}`;
+    return { policy: remote, fallback: fallback === 'estimate' ? estimate : undefined, engine: undefined, note };
   }
   const contextTokens = context ?? unknownPolicy.contextTokens;
   const opened = await openEngine({ model, contextTokens, sequences: 1, device, threads }, place);

@@ -1,10 +1,12 @@
 import type { Contract } from '../contract/schema.ts';
 import type { InferenceEngine } from '../inference/engine.ts';
 import type { Slot } from '../preferences/slot.ts';
+import type { ProblemReader } from '../router/policies/problem-reading.ts';
 import { openSandbox } from '../tools/sandbox/open-sandbox.ts';
 import type { CodeSandbox } from '../tools/sandbox/sandbox.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Config } from './config.ts';
+import { noEmbedding, openEmbedding } from './embedding.ts';
 import { type ModelsPlace, openEngine } from './engines.ts';
 import { openSources } from './sources.ts';
 import { toolFor } from './tools.ts';
@@ -14,6 +16,8 @@ import { type ConnectedUpstream, connectUpstreams, type Patience } from './upstr
 export interface Tooling {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly upstreams: ReadonlyMap<string, ConnectedUpstream>;
+  /** Undefined without an embedding. */
+  readonly readProblem: ProblemReader | undefined;
   /** What is there, and what is missing and why. */
   readonly notes: readonly string[];
   close(): Promise<void>;
@@ -24,6 +28,8 @@ export interface ToolingOptions {
   readonly slots: readonly Slot[];
   readonly contract: Contract;
   readonly place: ModelsPlace;
+  /** Whether to start the sentence embedding. */
+  readonly embed: boolean;
   readonly patience: Patience;
 }
 
@@ -33,11 +39,13 @@ export async function openTooling(options: ToolingOptions): Promise<Tooling> {
   const notes: string[] = [];
   const { sources, notes: sourceNotes } = await openSources(config);
   notes.push(...sourceNotes);
-  const sandbox = await openConfiguredSandbox(config, notes);
+  const sandboxes = await openSandboxes(config, notes);
   const upstreams = connectUpstreams(config, patience);
   // Last, because these are processes: whatever else is wrong must have said so before.
   const engines = await openEngines(config, options.place, notes);
-  const parts = { config, contract, upstreams, engines, sources, sandbox, patience };
+  const embedding = options.embed ? await openEmbedding(options.place.folder) : noEmbedding;
+  notes.push(...embedding.notes);
+  const parts = { config, contract, upstreams, engines, sources, sandboxes, patience };
   const tools = new Map<string, Tool>();
   for (const slot of slots) {
     const tool = toolFor(slot, slots, parts);
@@ -47,24 +55,32 @@ export async function openTooling(options: ToolingOptions): Promise<Tooling> {
   return {
     tools,
     upstreams,
+    readProblem: embedding.readProblem,
     notes,
     close: async () => {
+      for (const sandbox of sandboxes.values()) sandbox.close();
       await Promise.all([...engines.values()].map((engine) => engine.close()));
+      await embedding.embedder?.close();
       await Promise.all([...upstreams.values()].map((upstream) => upstream.close()));
     },
   };
 }
 
-async function openConfiguredSandbox({ tools, limits }: Config, notes: string[]): Promise<CodeSandbox | undefined> {
-  if (!Object.values(tools).some(({ kind }) => kind === 'sandbox')) return undefined;
-  const opened = await openSandbox({ limits: { wallMs: limits.sandbox_wall_ms } });
-  if (!opened.available) {
-    notes.push(`sandbox: none, so nothing runs code here (${opened.reason})`);
-    return undefined;
+async function openSandboxes({ tools, limits }: Config, notes: string[]): Promise<ReadonlyMap<string, CodeSandbox>> {
+  const sandboxes = new Map<string, CodeSandbox>();
+  for (const [id, tool] of Object.entries(tools)) {
+    if (tool.kind !== 'sandbox') continue;
+    const { backend, accept_weak_isolation: acceptWeakIsolation } = tool;
+    const opened = await openSandbox({ backend, acceptWeakIsolation, limits: { wallMs: limits.sandbox_wall_ms } });
+    if (!opened.available) {
+      notes.push(`${id}: no sandbox, so nothing runs code here (${opened.reason})`);
+      continue;
+    }
+    const { name, pythonVersion, packages } = opened.sandbox;
+    notes.push(`${id}: ${name}, Python ${pythonVersion}${packages.length > 0 ? ` with ${packages.join(', ')}` : ''}`);
+    sandboxes.set(id, opened.sandbox);
   }
-  const { name, pythonVersion, packages } = opened.sandbox;
-  notes.push(`sandbox: ${name}, Python ${pythonVersion}${packages.length > 0 ? ` with ${packages.join(', ')}` : ''}`);
-  return opened.sandbox;
+  return sandboxes;
 }
 
 async function openEngines(

@@ -2,6 +2,8 @@ import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, afterEach, beforeAll, expect, test } from 'vitest';
+import { loadContract } from '../../src/contract/load.ts';
+import { createEstimatePolicy } from '../../src/router/policies/estimate.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { user } from '../support/http.ts';
 import { decide } from './report.ts';

@@ -57,6 +57,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     home,
     modelsFolder: home,
     patience: impatience,
+    embedding: false,
     ...(options.decidedBy === 'configuration'
       ? {}
       : { policy: createScriptedPolicy(options.script ?? [{ role: 'answer', slot: 'answer-1' }]) }),

@@ -1,0 +1,77 @@
+import { finalAnswer } from '../../contract/agree.ts';
+import type { Chances } from '../../contract/agreement.ts';
+import type { MadeAttempt } from '../../contract/expected-utility.ts';
+import type { Slot } from '../../preferences/slot.ts';
+import type { Candidate, PolicyInput } from '../policy.ts';
+import { logit, sigmoid } from './heads.ts';
+import type { ProblemReading } from './problem-reading.ts';
+import { elsewhere, programmingSkill, type SkillCounts, skillIn } from './skills.ts';
+
+/** What an answer loses when the evidence that the problem calls for is missing. */
+const lossWithoutFacts = 0.45;
+const lossWithoutCalculation = 0.35;
+/** How much of that loss a search makes good, on average; a calculation does as far as its programmer is good. */
+const searchHitChance = 0.7;
+/** Nobody is sure of anything. */
+const leastChance = 0.01;
+
+/**
+ * Σ over domains of P(domain | problem) × skill, shifted by difficulty, at each level of what the text does not show.
+ */
+export function chancesOf(slot: Slot, reading: ProblemReading, counts: SkillCounts, evidenceShare: number): Chances {
+  let named = 0;
+  let skill = 0;
+  for (const [domain, chance] of reading.domains) {
+    named += chance;
+    skill += chance * skillIn(slot, domain, counts);
+  }
+  skill += Math.max(0, 1 - named) * skillIn(slot, elsewhere, counts);
+  // Averaging over levels draws chances towards one half; widening the log-odds first gives the skill back.
+  const spread = reading.levels.reduce((sum, level, index) => sum + (reading.levelWeights[index] ?? 0) * level ** 2, 0);
+  const middle = (logit(sure(skill)) + reading.shift) * Math.sqrt(1 + (Math.PI / 8) * spread);
+  return reading.levels.map((level) => sure(sigmoid(middle + level) * evidenceShare));
+}
+
+const sure = (chance: number): number => Math.min(1 - leastChance, Math.max(leastChance, chance));
+
+/** Share of an answer's chance that is left for want of evidence. */
+export function evidenceShare({ needs }: ProblemReading, { evidence }: PolicyInput): number {
+  return (
+    share(evidence.documents.length === 0 ? factNeed(needs) : 0, lossWithoutFacts) *
+    share(evidence.codeRuns.length === 0 ? needs.calculation : 0, lossWithoutCalculation)
+  );
+}
+
+/** Factor by which a search or a calculation raises the chances of the answers after it. */
+export function gainOf({ role, slot }: Candidate, reading: ProblemReading, input: PolicyInput, counts: SkillCounts) {
+  const { needs } = reading;
+  if (role === 'search') {
+    const need = input.evidence.documents.length === 0 ? factNeed(needs) : 0;
+    return share(need * (1 - searchHitChance), lossWithoutFacts) / share(need, lossWithoutFacts);
+  }
+  const need = input.evidence.codeRuns.length === 0 ? needs.calculation : 0;
+  const left = need * (1 - programmingSkill(slot, counts));
+  return share(left, lossWithoutCalculation) / share(need, lossWithoutCalculation);
+}
+
+const factNeed = ({ facts, documents }: ProblemReading['needs']): number => Math.max(facts, documents);
+const share = (need: number, loss: number): number => 1 - need * loss;
+
+/** Attempts so far, each with what was to be expected of whoever wrote it. */
+export function madeAttempts(
+  { evidence, candidates }: PolicyInput,
+  chancesFor: (slot: Slot) => Chances,
+  unknown: Chances,
+): MadeAttempt[] {
+  const slots = new Map(candidates.map(({ slot }) => [slot.id, slot]));
+  return evidence.attempts.map(({ id, slot, text, agreesWith }) => {
+    const writer = slots.get(slot);
+    return {
+      id,
+      slot,
+      chances: writer ? chancesFor(writer) : unknown,
+      agreesWith,
+      comparable: finalAnswer(text) !== undefined,
+    };
+  });
+}
