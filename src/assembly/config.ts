@@ -63,8 +63,12 @@ const serverSchema = z.strictObject({
 });
 
 const policySchema = z.strictObject({
-  backend: z.enum(['llama', 'estimate']).default('estimate'),
-  model: z.string().optional().describe('an id of models/downloads.json or a path to a GGUF'),
+  backend: z.enum(['llama', 'remote', 'estimate']).default('estimate'),
+  model: z
+    .string()
+    .optional()
+    .describe('llama: an id of models/downloads.json or a path to a GGUF; remote: what the upstream calls it'),
+  upstream: name.optional().describe('remote: the entry of `upstreams` that serves the model'),
   fallback: z.enum(['estimate', 'none']).default('estimate'),
   device: z.enum(['cpu', 'cuda']).optional().describe('left out: cuda where a GPU is visible, said at start'),
   context: z.int().min(512).optional(),
@@ -114,6 +118,14 @@ const toolSchema = z.discriminatedUnion('kind', [
   }),
   z.strictObject({
     kind: z.literal('sandbox'),
+    backend: z
+      .enum(['auto', 'bubblewrap', 'pyodide'])
+      .default('auto')
+      .describe('auto: bubblewrap and a Python of this machine, else Pyodide'),
+    accept_weak_isolation: z
+      .boolean()
+      .default(false)
+      .describe('run Pyodide even where the kernel gives it no namespaces: only its own seal holds the code then'),
     privacy: z.literal('local').default('local'),
     price: priceSchema.optional(),
   }),
@@ -178,7 +190,12 @@ export const configSchema = z.strictObject({
       sandbox_wall_ms: z.int().min(100).max(120_000).default(10_000),
     })
     .prefault({}),
-  trace: z.strictObject({ days: z.int().min(1).default(30) }).prefault({}),
+  trace: z
+    .strictObject({
+      texts: z.enum(['off', 'on']).default('off').describe('keep requests and answers; those of private runs never are'),
+      days: z.int().min(1).default(30),
+    })
+    .prefault({}),
   store: z.enum(['sqlite', 'memory']).default('sqlite'),
 });
 

@@ -21,21 +21,22 @@ export interface ToolParts {
   readonly upstreams: ReadonlyMap<string, ConnectedUpstream>;
   /** By the name in `models`; a model that is not here is missing. */
   readonly engines: ReadonlyMap<string, InferenceEngine>;
-  /** By the name in `tools`. */
+  /** By the name in `tools`, as are the sandboxes. */
   readonly sources: ReadonlyMap<string, SearchSource>;
-  readonly sandbox: CodeSandbox | undefined;
+  readonly sandboxes: ReadonlyMap<string, CodeSandbox>;
   readonly patience: Patience;
 }
 
 /** The tool behind a slot, or undefined when something that it needs is missing. */
 export function toolFor(slot: Slot, slots: readonly Slot[], parts: ToolParts): Tool | undefined {
-  const { contract, sandbox } = parts;
+  const { contract } = parts;
   const config = parts.config.slots[slot.id];
   if (config === undefined) return undefined;
   if (config.role === 'search') return searchTool(slot, config, slots, parts);
   const expert = expertFor(config, parts);
   if (!expert) return undefined;
   if (config.role === 'answer') return createAnswerTool({ slot, expert, contract });
+  const sandbox = parts.sandboxes.get(config.sandbox);
   return sandbox && createReasoningTool({ slot, expert, sandbox, sandboxMeter: toolMeter(config.sandbox), contract });
 }
 

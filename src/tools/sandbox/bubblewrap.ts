@@ -1,8 +1,10 @@
 import { throwIfCancelled } from '../cancelled.ts';
-import { type ConfinedCommand, type ProcessEnd, runConfined } from './confined-process.ts';
+import { codeResult, unavailable } from './code-result.ts';
+import { type ConfinedJob, runConfined } from './confined-process.ts';
 import { createLanes } from './lanes.ts';
+import { asNobody, nobody, runsAsRoot } from './nobody.ts';
 import { type Bind, inside, type PythonRuntime } from './python-runtime.ts';
-import type { CodeJob, CodeLimits, CodeResult, CodeSandbox, CodeStatus } from './sandbox.ts';
+import type { CodeJob, CodeLimits, CodeResult, CodeSandbox } from './sandbox.ts';
 import { type FilterArchitecture, seccompFilter } from './seccomp.ts';
 import { scratch, stageFor } from './stage.ts';
 
@@ -14,8 +16,6 @@ export interface BubblewrapOptions {
   readonly parallel: number;
 }
 
-/** Who the code is when the gateway is root: nobody, on the host as well, so that its limits hold. */
-const nobody = '65534';
 const script = '/job/main.py';
 
 /**
@@ -39,7 +39,7 @@ export async function createBubblewrapSandbox(options: BubblewrapOptions): Promi
   const inLane = createLanes(options.parallel);
 
   const execute = async ({ code, signal }: CodeJob): Promise<CodeResult> => {
-    const job: ConfinedCommand = {
+    const job: ConfinedJob = {
       command,
       inputs: [Buffer.from(code, 'utf8'), filter],
       wallMs: limits.wallMs,
@@ -48,36 +48,29 @@ export async function createBubblewrapSandbox(options: BubblewrapOptions): Promi
       signal,
     };
     try {
-      return resultOf(await inLane(signal, () => runConfined(job)));
+      return orUnavailable(codeResult(await inLane(signal, () => runConfined(job))));
     } catch (thrown) {
       throwIfCancelled(signal);
-      return { status: 'unavailable', stdout: '', stderr: String(thrown), durationMs: 0 };
+      return unavailable(thrown);
     }
   };
-  return { name: 'bubblewrap', pythonVersion: runtime.version, packages: runtime.packages, limits, execute };
+  const { version: pythonVersion, packages } = runtime;
+  return { name: 'bubblewrap', pythonVersion, packages, limits, execute, close: () => {} };
 }
 
-function resultOf({ killedFor, exitCode, stdout, stderr, durationMs }: ProcessEnd): CodeResult {
-  return { status: killedFor ?? statusOf(exitCode, stderr), stdout, stderr, durationMs };
-}
-
-const lastSignal = 64;
-
-/** bubblewrap passes the exit code of the code on; death by a signal is 128 and its number. */
-function statusOf(exitCode: number, stderr: string): CodeStatus {
-  if (exitCode === 0) return 'ok';
-  if (exitCode < 0 || (exitCode > 128 && exitCode <= 128 + lastSignal)) return 'killed';
-  return /^(bwrap|prlimit|setpriv|unshare|mount|sh): /m.test(stderr) ? 'unavailable' : 'exception';
-}
+/** The launchers complain on the same stream as the code; code that imitates them spoils only its own result. */
+const orUnavailable = (result: CodeResult): CodeResult =>
+  result.status === 'exception' && /^(bwrap|prlimit|setpriv|unshare|mount|sh): /m.test(result.stderr)
+    ? { ...result, status: 'unavailable' }
+    : result;
 
 /** Each program replaces the one before it, so that bubblewrap is our own child and dies with us. */
 export async function bubblewrapCommand({ runtime, limits }: BubblewrapOptions): Promise<readonly string[]> {
-  const isRoot = process.getuid?.() === 0;
+  const isRoot = runsAsRoot();
   const stage = await stageFor(runtime.binds, limits.diskBytes, isRoot);
-  const dropRoot = ['setpriv', `--reuid=${nobody}`, `--regid=${nobody}`, '--clear-groups', '--'];
   return [
     ...stage.command,
-    ...(isRoot ? dropRoot : []),
+    ...(isRoot ? asNobody : []),
     ...limited(limits),
     ...bubblewrap(runtime, stage.binds, limits.threads),
   ];

@@ -1,17 +1,23 @@
 import { type ChildProcess, spawn } from 'node:child_process';
-import type { Readable, Writable } from 'node:stream';
-import { throwIfCancelled } from '../cancelled.ts';
+import { Socket } from 'node:net';
+import type { Duplex, Readable } from 'node:stream';
+import { cancelled, throwIfCancelled } from '../cancelled.ts';
 
 export interface ConfinedCommand {
   /** Program and arguments. */
   readonly command: readonly string[];
-  /** Readable by the child as descriptors 3, 4, … */
-  readonly inputs: readonly Buffer[];
-  readonly wallMs: number;
+  /** The child's descriptors 3, 4, …: a pipe of ours, or an open file. */
+  readonly descriptors: readonly ('pipe' | number)[];
   /** Of standard output, kept from the start; one byte more ends the process. */
   readonly outputBytes: number;
   /** Of standard error, kept from the end. */
   readonly errorBytes: number;
+}
+
+export interface ConfinedJob extends Omit<ConfinedCommand, 'descriptors'> {
+  /** Readable by the child as descriptors 3, 4, … */
+  readonly inputs: readonly Buffer[];
+  readonly wallMs: number;
   readonly signal: AbortSignal;
 }
 
@@ -24,47 +30,88 @@ export interface ProcessEnd {
   readonly durationMs: number;
 }
 
-/**
- * Runs a process group with an empty environment and leaves nothing of it behind: resolves when every holder of its
- * pipes is gone. @throws AbortError when the signal fires, and what `spawn` throws when the program cannot start.
- */
-export async function runConfined(job: ConfinedCommand): Promise<ProcessEnd> {
-  throwIfCancelled(job.signal);
-  const [program = '', ...args] = job.command;
-  const startedMs = performance.now();
+/** A process group with an empty environment, of which nothing is left behind. */
+export interface ConfinedProcess {
+  /** Our side of one of its pipes, by the child's descriptor. */
+  pipe(descriptor: number): Duplex;
+  readonly isRunning: () => boolean;
+  readonly kill: () => void;
+  /** Lets our own process end although it is there. */
+  readonly unref: () => void;
+  /**
+   * Waits until every holder of its pipes is gone.
+   * @throws AbortError when the signal fires, and what `spawn` throws when the program cannot start.
+   */
+  end(wallMs: number, signal: AbortSignal): Promise<ProcessEnd>;
+}
+
+export function startConfined({ command, descriptors, outputBytes, errorBytes }: ConfinedCommand): ConfinedProcess {
+  const [program = '', ...args] = command;
   const child = spawn(program, args, {
     cwd: '/',
     env: {},
     detached: true,
-    stdio: ['ignore', 'pipe', 'pipe', ...job.inputs.map(() => 'pipe' as const)],
+    stdio: ['ignore', 'pipe', 'pipe', ...descriptors],
   });
   let killedFor: ProcessEnd['killedFor'];
-  const kill = (why?: ProcessEnd['killedFor']) => {
+  const killFor = (why: ProcessEnd['killedFor']) => {
     killedFor ??= why;
     killGroup(child);
   };
-  const onAbort = () => kill();
-  job.signal.addEventListener('abort', onAbort, { once: true });
-  const timer = setTimeout(() => kill('timeout'), job.wallMs);
-  try {
-    const stdout = keepHead(child.stdout, job.outputBytes, () => kill('output_limit'));
-    const stderr = keepTail(child.stderr, job.errorBytes);
-    feed(child, job.inputs);
-    const exitCode = await ended(child);
-    throwIfCancelled(job.signal);
-    const durationMs = Math.round(performance.now() - startedMs);
-    return { killedFor, exitCode, stdout: stdout(), stderr: stderr(), durationMs };
-  } finally {
-    clearTimeout(timer);
-    job.signal.removeEventListener('abort', onAbort);
-    killGroup(child);
-  }
+  const stdout = keepHead(child.stdout, outputBytes, () => killFor('output_limit'));
+  const stderr = keepTail(child.stderr, errorBytes);
+  const gone = ended(child);
+  // Whoever waits hears of it; one that nobody waits for is no failure of ours.
+  gone.catch(() => {});
+  const kill = () => killGroup(child);
+
+  const end = async (wallMs: number, signal: AbortSignal): Promise<ProcessEnd> => {
+    const startedMs = performance.now();
+    signal.addEventListener('abort', kill, { once: true });
+    const timer = setTimeout(() => killFor('timeout'), wallMs);
+    try {
+      if (signal.aborted) throw cancelled();
+      const exitCode = await gone;
+      throwIfCancelled(signal);
+      const durationMs = Math.round(performance.now() - startedMs);
+      return { killedFor, exitCode, stdout: stdout(), stderr: stderr(), durationMs };
+    } finally {
+      clearTimeout(timer);
+      signal.removeEventListener('abort', kill);
+      kill();
+    }
+  };
+  const unref = () => {
+    child.unref();
+    for (const pipe of child.stdio) if (pipe instanceof Socket) pipe.unref();
+  };
+  return { pipe: (descriptor) => pipeOf(child, descriptor), isRunning: () => isRunning(child), kill, unref, end };
 }
 
+/** Starts a process, feeds it and waits for its end. */
+export async function runConfined({ inputs, wallMs, signal, ...command }: ConfinedJob): Promise<ProcessEnd> {
+  throwIfCancelled(signal);
+  const confined = startConfined({ ...command, descriptors: inputs.map(() => 'pipe') });
+  inputs.forEach((bytes, index) => {
+    confined.pipe(index + 3).end(bytes);
+  });
+  return confined.end(wallMs, signal);
+}
+
+function pipeOf(child: ChildProcess, descriptor: number): Duplex {
+  // Node types the extra pipes as either direction; those we asked for are sockets.
+  const pipe = child.stdio[descriptor] as Duplex;
+  // A child that dies early breaks its pipes; its exit code tells the story.
+  pipe.on('error', () => {});
+  return pipe;
+}
+
+// Once the leader is reaped its number may belong to somebody else.
+const isRunning = (child: ChildProcess): boolean =>
+  child.pid !== undefined && child.exitCode === null && child.signalCode === null;
+
 function killGroup(child: ChildProcess): void {
-  // Once the leader is reaped its number may belong to somebody else.
-  const isRunning = child.exitCode === null && child.signalCode === null;
-  if (child.pid === undefined || !isRunning) return;
+  if (child.pid === undefined || !isRunning(child)) return;
   try {
     process.kill(-child.pid, 'SIGKILL');
   } catch {
@@ -76,16 +123,6 @@ function ended(child: ChildProcess): Promise<number> {
   return new Promise((resolve, reject) => {
     child.once('error', reject);
     child.once('close', (code) => resolve(code ?? -1));
-  });
-}
-
-function feed(child: ChildProcess, inputs: readonly Buffer[]): void {
-  inputs.forEach((bytes, index) => {
-    // Node types the extra pipes as either direction; those we asked for are sockets.
-    const pipe = child.stdio[index + 3] as Writable;
-    // A child that dies early breaks its pipes; its exit code tells the story.
-    pipe.on('error', () => {});
-    pipe.end(bytes);
   });
 }
 

@@ -51,4 +51,6 @@ export interface CodeSandbox {
   readonly limits: CodeLimits;
   /** Whatever the code does is a result. @throws AbortError when the signal fires; by then the code is dead. */
   execute(job: CodeJob): Promise<CodeResult>;
+  /** Ends whatever it keeps ready. */
+  close(): void;
 }

@@ -66,19 +66,21 @@ interface Sighting {
   readonly pid: string;
   readonly uid: string;
   readonly virtualBytes: number;
+  readonly residentBytes: number;
   readonly threads: number;
   readonly namespaces: string;
   readonly mounts: string;
 }
 
-/** Processes whose command line carries the marker and that already run the code. */
+/** Interpreters, native or in Node, whose command line carries the marker. */
 export function sightings(marker: string): Sighting[] {
   return readdirSync('/proc')
     .filter((name) => /^\d+$/.test(name))
     .flatMap((pid) => {
       try {
         const command = readFileSync(`/proc/${pid}/cmdline`, 'utf8');
-        return command.startsWith('/python/bin/python3') && command.includes(marker) ? [sight(pid)] : [];
+        const isInterpreter = command.startsWith('/python/bin/python3') || command.startsWith(process.execPath);
+        return isInterpreter && command.includes(marker) ? [sight(pid)] : [];
       } catch {
         return []; // It ended while we looked.
       }
@@ -92,6 +94,7 @@ function sight(pid: string): Sighting {
     pid,
     uid: field('Uid'),
     virtualBytes: Number(field('VmSize')) * 1024,
+    residentBytes: Number(field('VmRSS')) * 1024,
     threads: Number(field('Threads')),
     namespaces: ['user', 'mnt', 'net', 'pid'].map((kind) => readlinkSync(`/proc/${pid}/ns/${kind}`)).join(),
     mounts: readFileSync(`/proc/${pid}/mounts`, 'utf8'),

@@ -6,7 +6,7 @@ import { openSandbox } from '../../../src/tools/sandbox/open-sandbox.ts';
 import type { CodeResult, CodeSandbox } from '../../../src/tools/sandbox/sandbox.ts';
 import { sightings, watching } from './host-watch.ts';
 
-/** Attacks on the machine itself. The evidence is what the host's process table shows meanwhile and afterwards. */
+/** Attacks on the machine itself, as bubblewrap and its filter stop them. The evidence is what the host's process table shows meanwhile and afterwards. */
 
 const limits = {
   cpuSeconds: 2,
@@ -24,7 +24,7 @@ const nobody = '65534';
 let sandbox: CodeSandbox;
 
 beforeAll(async () => {
-  const opened = await openSandbox({ limits });
+  const opened = await openSandbox({ backend: 'bubblewrap', limits });
   if (!opened.available) throw new Error(opened.reason);
   sandbox = opened.sandbox;
 }, 60_000);
@@ -67,13 +67,6 @@ test('a thread bomb stops at the limit', async () => {
   expect(threads).toBeLessThanOrEqual(limits.threads);
 });
 
-test('growing memory stops at the limit', async () => {
-  const { result, all } = await attack('hoard = []\nwhile True: hoard.append(bytearray(1 << 20))');
-  expect(result.status).toBe('exception');
-  expect(result.stderr).toContain('MemoryError');
-  expect(Math.max(...all.map(({ virtualBytes }) => virtualBytes))).toBeLessThanOrEqual(limits.memoryBytes);
-});
-
 test('a raised memory limit is refused', async () => {
   const code =
     'import resource\ntry: resource.setrlimit(resource.RLIMIT_AS, (-1, -1))\nexcept ValueError: print("refused")\nbytearray(1 << 29)';
@@ -86,32 +79,6 @@ test('memory that the limit would not count is not to be had', async () => {
     'import ctypes, os\nfor make in (lambda: os.memfd_create("x"), lambda: os.open("/dev/shm/x", os.O_CREAT | os.O_RDWR)):\n  try: make(); print("made")\n  except OSError: print("refused")\nprint(ctypes.CDLL(None).shmget(0, 1 << 20, 0o1666))';
   const { result } = await attack(code + linger);
   expect(ended(result)).toEqual(['ok', 'refused\nrefused\n-1']);
-});
-
-test('a busy loop is killed by the processor limit', async () => {
-  const { result } = await attack('print("started", flush=True)\nwhile True: pass');
-  expect(ended(result)).toEqual(['killed', 'started']);
-});
-
-test('a sleeper that ignores every signal is killed by the clock', async () => {
-  const code =
-    'import os, signal, time\nfor number in range(1, 32):\n  try: signal.signal(number, signal.SIG_IGN)\n  except (OSError, ValueError): pass\ntry: os.setsid()\nexcept OSError: pass\nprint("asleep", flush=True)\ntime.sleep(600)';
-  const { result } = await attack(code);
-  expect(ended(result)).toEqual(['timeout', 'asleep']);
-});
-
-test('a flood of output is cut and ends the run', async () => {
-  const { result } = await attack('import time\ntime.sleep(0.1)\nwhile True: print("ä" * 1000)');
-  expect(result.status).toBe('output_limit');
-  expect(Buffer.byteLength(result.stdout)).toBeLessThanOrEqual(limits.outputBytes);
-  expect(result.stdout).not.toContain('\ufffd');
-});
-
-test('a flood of errors keeps its tail', async () => {
-  const code = 'import sys, time\ntime.sleep(0.1)\nfor i in range(100000): print(i, file=sys.stderr)\n1 / 0';
-  const { result } = await attack(code);
-  expect(result.stderr.length).toBeLessThanOrEqual(limits.errorBytes);
-  expect(result.stderr).toMatch(/ZeroDivisionError: division by zero\n$/);
 });
 
 test('the scratch folder fills up at its size, in one file or in many', async () => {
@@ -139,18 +106,6 @@ for run in (lambda: os.execv(path, [path, "-c", "print('ran')"]), lambda: ctypes
   except OSError as error: print("refused")`;
   const { result } = await attack(code + linger);
   expect(ended(result)).toEqual(['ok', 'refused\nrefused']);
-});
-
-test('recursion without end only ends the run', async () => {
-  const code =
-    'import sys, time\ntime.sleep(0.1)\nsys.setrecursionlimit(10**9)\ndef down(function): return [function(function)]\ndown(down)';
-  const { result } = await attack(code);
-  expect(['killed', 'exception']).toContain(result.status);
-});
-
-test('a jump to nowhere only ends the run', async () => {
-  const { result } = await attack('import ctypes, time\ntime.sleep(0.1)\nctypes.string_at(0)');
-  expect(result.status).toBe('killed');
 });
 
 test('namespaces, mounts and identity stay what they were', async () => {

@@ -11,6 +11,7 @@ const noSandbox = (execute: (code: string) => Promise<CodeResult>): CodeSandbox 
   packages: [],
   limits: { ...defaultCodeLimits, memoryBytes: 64 * 1024 ** 2 },
   execute: ({ code }) => execute(code),
+  close: () => {},
 });
 
 function onHost(code: string): Promise<CodeResult> {
@@ -52,7 +53,7 @@ test('the self-test says so when the code does not run at all', async () => {
 });
 
 test('without an interpreter there is no sandbox, and the reason is told', async () => {
-  const opened = await openSandbox({ python: 'no-such-python' });
+  const opened = await openSandbox({ backend: 'bubblewrap', python: 'no-such-python' });
   expect(opened).toEqual({ available: false, reason: 'no-such-python: spawn no-such-python ENOENT' });
 });
 
