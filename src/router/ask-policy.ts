@@ -1,5 +1,5 @@
 import { type Budget, isRefusal } from '../cost/ledger.ts';
-import { zeroUsd } from '../cost/money.ts';
+import type { NanoUsd } from '../cost/money.ts';
 import { type PriceBook, priceCall } from '../cost/price-book.ts';
 import { type MeteredUsage, noUsage, type Usage } from '../cost/usage.ts';
 import { OrchestraError } from '../errors.ts';
@@ -25,8 +25,17 @@ interface Deciders {
   readonly prices: PriceBook;
 }
 
-/** Asks the policy and books its tokens; the fallback decides when it may not be asked, fails, is too dear, or makes no sense. */
-export async function askPolicy(input: PolicyInput, state: RunState, deciders: Deciders): Promise<PolicyAnswer> {
+/**
+ * Asks the policy and books its tokens; the fallback decides when it may not be asked, fails, is too dear, or makes no
+ * sense.
+ * @param keepBack must stay free beside what the decision may cost.
+ */
+export async function askPolicy(
+  input: PolicyInput,
+  state: RunState,
+  deciders: Deciders,
+  keepBack: NanoUsd,
+): Promise<PolicyAnswer> {
   if (input.candidates.length === 1) {
     return { opinion: { probabilities: [1], weighted: true, usage: noUsage }, decidedBy: 'only choice' };
   }
@@ -38,7 +47,7 @@ export async function askPolicy(input: PolicyInput, state: RunState, deciders: D
     return { opinion: await fallback.decide(input), decidedBy: fallback.name };
   }
   try {
-    const opinion = await payFor(policy, input, state, deciders.prices);
+    const opinion = await payFor(policy, input, state, deciders.prices, keepBack);
     if (!isSane(opinion, input.candidates.length)) throw new Error('its probabilities do not add up');
     return { opinion, decidedBy: policy.name };
   } catch (error) {
@@ -69,10 +78,15 @@ const mayNotAsk = ({ name }: Policy, reason: string): OrchestraError =>
     `The policy ${name} may not be asked (${reason}), and no fallback is allowed.`,
   );
 
-async function payFor(policy: Policy, input: PolicyInput, state: RunState, prices: PriceBook): Promise<PolicyOpinion> {
-  const bound = metered(policy.bound);
-  const isFree = priceCall(bound, prices).total === 0;
-  const hold = isFree ? undefined : holdFor(state.budget, bound);
+async function payFor(
+  policy: Policy,
+  input: PolicyInput,
+  state: RunState,
+  prices: PriceBook,
+  keepBack: NanoUsd,
+): Promise<PolicyOpinion> {
+  const isFree = decisionPrice(policy, prices) === 0;
+  const hold = isFree ? undefined : holdFor(state.budget, metered(policy.bound), keepBack);
   const book = (usage: readonly MeteredUsage[]) => {
     const priced = hold ? state.budget.settle(hold, usage) : { ...priceCall(usage, prices), overrun: false };
     state.book(priced.lines);
@@ -93,12 +107,15 @@ async function payFor(policy: Policy, input: PolicyInput, state: RunState, price
   return opinion;
 }
 
+/** The most that one decision can cost. */
+export const decisionPrice = ({ bound }: Policy, prices: PriceBook): NanoUsd => priceCall(metered(bound), prices).total;
+
 const metered = (usage: Usage, estimated = false): readonly MeteredUsage[] => [
   { meter: policyMeter, usage, estimated },
 ];
 
-function holdFor(budget: Budget, bound: Parameters<Budget['hold']>[0]) {
-  const hold = budget.hold(bound, zeroUsd);
+function holdFor(budget: Budget, bound: readonly MeteredUsage[], keepBack: NanoUsd) {
+  const hold = budget.hold(bound, keepBack);
   if (isRefusal(hold)) throw new Error('no money is left for its tokens');
   return hold;
 }

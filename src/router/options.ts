@@ -33,6 +33,8 @@ export interface TurnSituation {
   readonly inputFor: (slot: Slot, maxOutputTokens: number) => ToolInput;
   readonly turnsLeft: number;
   readonly timeLeftMs: number;
+  /** What the decision itself may cost, before anything that is decided. */
+  readonly decisionCost: NanoUsd;
 }
 
 /** What money is looked at with. */
@@ -65,7 +67,9 @@ export function optionsOf(
   const cheapestAnswer = cheapest(standing, situation, tools, prices);
   // What is kept back is the price of ending the run: nothing, once an attempt can be delivered.
   const keepBack = open.some(({ delivers }) => delivers) ? zeroUsd : (cheapestAnswer ?? zeroUsd);
-  const means = { tools, prices, available: budget.remaining(), keepBack };
+  const remaining = budget.remaining();
+  const available = remaining === undefined ? undefined : nanoUsd(Math.max(0, remaining - situation.decisionCost));
+  const means = { tools, prices, available, keepBack };
   const affordable = open.flatMap((choice) => {
     const option = optionOf(choice, situation, means);
     if (typeof option === 'object') return [option];

@@ -1,6 +1,6 @@
 import type { Contract } from '../contract/schema.ts';
 import type { Ledger } from '../cost/ledger.ts';
-import { zeroUsd } from '../cost/money.ts';
+import { type NanoUsd, zeroUsd } from '../cost/money.ts';
 import type { PriceBook } from '../cost/price-book.ts';
 import type { OrchestraError } from '../errors.ts';
 import { checkSelectors } from '../preferences/selectors.ts';
@@ -8,7 +8,7 @@ import type { Slot } from '../preferences/slot.ts';
 import type { RunStore } from '../store/runs.ts';
 import type { Tool } from '../tools/tool.ts';
 import { act } from './act.ts';
-import { askPolicy } from './ask-policy.ts';
+import { askPolicy, decisionPrice } from './ask-policy.ts';
 import { choose } from './choose.ts';
 import { type RunClock, startClock } from './clock.ts';
 import {
@@ -108,7 +108,12 @@ async function* takeTurns(state: RunState, clock: RunClock, parts: RouterParts):
       if (state.spec.preferences.onLimit === 'error') throw limitReached(found.forcedBy);
     }
     yield { type: 'turn-start', turn };
-    const asked = await askPolicy(policyInput(state, found, turn, maxTurns, clock.signal), state, parts);
+    const asked = await askPolicy(
+      policyInput(state, found, turn, maxTurns, clock.signal),
+      state,
+      parts,
+      keepBackOf(found),
+    );
     const choice = choose(found.options, asked.opinion, state.spec.preferences.weights, parts.contract.tilt);
     const { id, role, slot } = choice.candidate;
     const { probability, records: candidates } = choice;
@@ -151,8 +156,15 @@ function turnOptions(
       signal,
     }),
   };
-  return optionsOf(situation, parts.tools, state.budget, parts.prices);
+  const optionsBeside = (decisionCost: NanoUsd) =>
+    optionsOf({ ...situation, decisionCost }, parts.tools, state.budget, parts.prices);
+  const found = optionsBeside(decisionPrice(parts.policy, parts.prices));
+  // Where the money covers an answer or a decision but not both, the answer has it, and the fallback decides for nothing.
+  return found.options.length > 0 ? found : optionsBeside(zeroUsd);
 }
+
+/** A decision must leave the price of an answer, so that the run can end with one. */
+const keepBackOf = ({ cheapestAnswer }: TurnOptions): NanoUsd => cheapestAnswer ?? zeroUsd;
 
 /** Contracts before `slots-2` know no attempts, and policies trained on them must not be shown any. */
 const knowsAttempts = (contract: string): boolean => contract !== 'slots-1';
@@ -211,7 +223,12 @@ async function decide(spec: RunSpec, parts: RouterParts): Promise<DecideReport> 
     const maxTurns = spec.preferences.limits.maxTurns ?? parts.maxTurns;
     const found = turnOptions(state, maxTurns, clock.leftMs(), clock.signal, parts);
     if (found.options.length === 0) throw nothingLeft(state, found);
-    const asked = await askPolicy(policyInput(state, found, 1, maxTurns, clock.signal), state, parts);
+    const asked = await askPolicy(
+      policyInput(state, found, 1, maxTurns, clock.signal),
+      state,
+      parts,
+      keepBackOf(found),
+    );
     const { candidate, records } = choose(found.options, asked.opinion, spec.preferences.weights, parts.contract.tilt);
     return {
       policy: policyInfo(parts.policy, parts.contract),
