@@ -72,7 +72,8 @@ export const keyChecks = ({ server }: Config, environment: Environment): string[
       : [`server.keys.${index}.env: ${env} is not set: set it to the secret of \`${name}\``],
   );
 
-function serverChecks({ server, policy }: Config): string[] {
+function serverChecks(config: Config): string[] {
+  const { server, policy } = config;
   const problems: string[] = [];
   if (!isLoopback(server.host) && server.auth === undefined) {
     problems.push(
@@ -84,7 +85,20 @@ function serverChecks({ server, policy }: Config): string[] {
   if (policy.backend === 'llama' && policy.model === undefined) {
     problems.push('policy.model: the llama backend needs one: an id of models/downloads.json or a path to a GGUF');
   }
-  return problems;
+  return [...problems, ...remotePolicyChecks(config)];
+}
+
+function remotePolicyChecks({ policy, upstreams }: Config): string[] {
+  const { backend, upstream, model, price } = policy;
+  if (backend !== 'remote') {
+    return upstream === undefined ? [] : ['policy.upstream: only the remote backend has one: leave it out'];
+  }
+  if (upstream === undefined || model === undefined) return ['policy: the remote backend needs `upstream` and `model`'];
+  const free = '{ input: 0, output: 0 }';
+  return [
+    ...unknownName('policy.upstream', upstream, Object.keys(upstreams), 'entry of `upstreams`'),
+    ...(price ? [] : [`policy.price: write what \`${upstream}\` charges; a machine of your own: ${free}`]),
+  ];
 }
 
 const isLoopback = (host: string): boolean => ['127.0.0.1', '::1', 'localhost'].includes(host);

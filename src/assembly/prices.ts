@@ -44,8 +44,9 @@ export function createPriceBook(
   for (const [name, { price }] of Object.entries(config.tools)) {
     book.set(toolMeter(name), { rates: price ? ratesFrom(price) : freeRates, label: name, kind: 'tool' });
   }
-  const { price, model = config.policy.backend } = config.policy;
-  book.set(policyMeter, { rates: price ? ratesFrom(price) : freeRates, label: model, kind: 'policy' });
+  const { price, upstream, model = config.policy.backend } = config.policy;
+  const label = upstream === undefined ? model : `${upstream}/${model}`;
+  book.set(policyMeter, { rates: price ? ratesFrom(price) : freeRates, label, kind: 'policy' });
   const found = new LRUCache<string, MeterPrice>({ max: mostRelayedModels });
   return {
     get: (meter) => {
