@@ -56,22 +56,31 @@ interface Interpreter {
   readonly process: ConfinedProcess;
   /** False when it ended before it could take a program. */
   readonly started: Promise<boolean>;
+  /** Whether the program came to an end of its own. A launcher between us and it does not always tell a kill. */
+  readonly isDone: () => boolean;
 }
+
+/** What the inside says on its pipe, in this order. */
+const words = { ready: 'r', ended: 'e' };
 
 function startInterpreter(command: readonly string[], descriptors: readonly number[], limits: CodeLimits): Interpreter {
   const { outputBytes, errorBytes } = limits;
   const process = startConfined({ command, descriptors: ['pipe', ...descriptors], outputBytes, errorBytes });
   process.unref();
   const job = process.pipe(jobDescriptor);
+  let said = '';
   const started = new Promise<boolean>((resolve) => {
-    job.once('data', () => resolve(true));
+    job.on('data', (bytes: Buffer) => {
+      said += bytes.toString('latin1');
+      resolve(said.startsWith(words.ready));
+    });
     job.once('close', () => resolve(false));
   });
-  return { process, started };
+  return { process, started, isDone: () => said.endsWith(words.ended) };
 }
 
 async function runIn(
-  { process, started }: Interpreter,
+  { process, started, isDone }: Interpreter,
   code: string,
   wallMs: number,
   signal: AbortSignal,
@@ -81,8 +90,12 @@ async function runIn(
     return unavailable(stderr.trim() || 'the interpreter did not start');
   }
   process.pipe(jobDescriptor).end(code);
-  return codeResult(await process.end(wallMs, signal));
+  const end = await process.end(wallMs, signal);
+  return codeResult(isDone() ? end : { ...end, exitCode: killed, stderr: end.stderr.replace(launcherComplaint, '') });
 }
+
+const killed = -1;
+const launcherComplaint = /unshare: .*\n$/;
 
 async function startedInTime(
   process: ConfinedProcess,
