@@ -3,6 +3,7 @@ import type { Ledger } from '../cost/ledger.ts';
 import { type NanoUsd, zeroUsd } from '../cost/money.ts';
 import type { PriceBook } from '../cost/price-book.ts';
 import type { OrchestraError } from '../errors.ts';
+import { admitsTool } from '../preferences/limits.ts';
 import { checkSelectors } from '../preferences/selectors.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { RunStore } from '../store/runs.ts';
@@ -145,14 +146,15 @@ function turnOptions(
     attempts: knowsAttempts(parts.policy.contract) && !spec.needs.clientTools,
     turnsLeft,
     timeLeftMs,
-    inputFor: ({ role }: Slot, maxOutputTokens: number) => ({
+    inputFor: (slot: Slot, maxOutputTokens: number) => ({
       problem: state.problem,
       messages: spec.messages,
       evidence,
       privacy: state.privacy,
+      admitsSource: (name: string) => admitsTool(name, slot, spec.preferences.limits),
       privateTo: state.privateTo,
       maxOutputTokens,
-      answerOptions: role === 'answer' ? spec.answerOptions : {},
+      answerOptions: slot.role === 'answer' ? spec.answerOptions : {},
       signal,
     }),
   };
