@@ -1,6 +1,7 @@
 import type { PrivacyClass } from '../preferences/privacy.ts';
 import { createLocalSearch, type LocalSearch } from '../tools/local-search/local-search.ts';
 import type { SearchSource } from '../tools/search-source.ts';
+import { createSearxngSource } from '../tools/searxng.ts';
 import { createTavilySource } from '../tools/tavily.ts';
 import type { Config } from './config.ts';
 import { ConfigError } from './load-config.ts';
@@ -23,6 +24,10 @@ export async function openSources(config: Config): Promise<OpenedSources> {
       const { api_key: apiKey, privacy, base_url: baseUrl } = tool;
       const address = baseUrl === undefined ? {} : { baseUrl };
       sources.set(name, createTavilySource({ name, meter: toolMeter(name), apiKey, privacy, ...address }));
+    }
+    if (tool.kind === 'searxng') {
+      const { base_url: baseUrl, privacy } = tool;
+      sources.set(name, createSearxngSource({ name, meter: toolMeter(name), baseUrl, privacy }));
     }
     if (tool.kind === 'local_search') {
       const { folders, privacy } = tool;
