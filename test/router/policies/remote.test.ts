@@ -29,7 +29,7 @@ interface Decided extends TestGateway {
  */
 async function gatewayDecidedAt(
   mindUrl: string,
-  { policy = {}, model = 'router-8b' }: { policy?: object; model?: string } = {},
+  { policy = {}, model = 'router-8b', slots = {} }: { policy?: object; model?: string; slots?: object } = {},
 ): Promise<Decided> {
   const experts = await serverThat(({ body }) => replies.says(`I am ${String(body['model'])}.`));
   const folder = mkdtempSync(join(tmpdir(), 'orchestra-remote-'));
@@ -64,6 +64,7 @@ async function gatewayDecidedAt(
         'search-1': { role: 'search', tools: ['own'], quality: 'own documents' },
         'answer-1': { ...answer, model: 'dear', price: { input: 10, output: 40 } },
         'answer-2': { ...answer, model: 'cheap', price: { input: 1, output: 4 } },
+        ...slots,
       },
       relay: [],
     },
@@ -202,6 +203,16 @@ describe('limits', () => {
     expect(told).toMatchObject({ decidedBy: ['estimate'], decisionsUsd: 0 });
     expect(told.warnings).toEqual([expect.stringMatching(/^policy_skipped: The policy mind\/router-8b was not asked/)]);
     expect(told.warnings[0]).toMatch(reason);
+  });
+
+  test('that deny its upstream keep a request from the policy as from the slots there', async () => {
+    const mind = await serverThat(() => calls('answer', 'answer-1'));
+    const price = { input: 1, output: 1 };
+    const slots = { 'answer-3': { role: 'answer', upstream: 'mind', model: 'inner', quality: 'good', price } };
+    const gateway = await gatewayDecidedAt(mind.url, { slots });
+    const told = await ask(gateway, { tools: { deny: ['upstream:mi*'] } });
+    expect(mind.requests).toHaveLength(0);
+    expect(told.warnings.join()).toContain('denied by `upstream:mi*`');
   });
 
   test('keep the request from the policy where no fallback is allowed, with an error that says why', async () => {
