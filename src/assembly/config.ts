@@ -144,6 +144,7 @@ const slotBase = {
   latency_ms: z.int().min(0).optional(),
   context: z.int().min(256).optional(),
   max_output: z.int().min(16).optional(),
+  parallel: z.int().min(1).optional().describe('most calls at a time; one that waits 30 s goes to another slot'),
   output_tokens: z
     .int()
     .min(1)

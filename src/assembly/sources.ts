@@ -3,7 +3,7 @@ import { createLocalSearch, type LocalSearch } from '../tools/local-search/local
 import type { SearchSource } from '../tools/search-source.ts';
 import { createSearxngSource } from '../tools/searxng.ts';
 import { createTavilySource } from '../tools/tavily.ts';
-import type { Config } from './config.ts';
+import type { Config, ToolConfig } from './config.ts';
 import { ConfigError } from './load-config.ts';
 import { toolMeter } from './prices.ts';
 
@@ -20,27 +20,40 @@ export async function openSources(config: Config): Promise<OpenedSources> {
   const sources = new Map<string, SearchSource>();
   const notes: string[] = [];
   for (const [name, tool] of Object.entries(config.tools)) {
-    if (tool.kind === 'tavily') {
-      const { api_key: apiKey, privacy, base_url: baseUrl } = tool;
-      const address = baseUrl === undefined ? {} : { baseUrl };
-      sources.set(name, createTavilySource({ name, meter: toolMeter(name), apiKey, privacy, ...address }));
-    }
-    if (tool.kind === 'searxng') {
-      const { base_url: baseUrl, privacy } = tool;
-      sources.set(name, createSearxngSource({ name, meter: toolMeter(name), baseUrl, privacy }));
-    }
     if (tool.kind === 'local_search') {
-      const { folders, privacy } = tool;
-      const index = await indexOf(name, folders, privacy);
-      const { files, chunks, skipped } = index.stats();
-      const left = Object.values(skipped).reduce((sum, count) => sum + count, 0);
-      notes.push(
-        `${name}: ${chunks} passages of ${files} files are searchable${left > 0 ? `, ${left} files skipped` : ''}`,
-      );
-      if (chunks > 0) sources.set(name, index);
+      const { index, note } = await openIndex(name, tool.folders, tool.privacy);
+      notes.push(note);
+      if (index) sources.set(name, index);
+    } else {
+      const engine = searchEngine(name, tool);
+      if (engine) sources.set(name, engine);
     }
   }
   return { sources, notes };
+}
+
+function searchEngine(name: string, tool: ToolConfig): SearchSource | undefined {
+  const meter = toolMeter(name);
+  if (tool.kind === 'tavily') {
+    const { api_key: apiKey, privacy, base_url: baseUrl } = tool;
+    return createTavilySource({ name, meter, apiKey, privacy, ...(baseUrl === undefined ? {} : { baseUrl }) });
+  }
+  if (tool.kind === 'searxng')
+    return createSearxngSource({ name, meter, baseUrl: tool.base_url, privacy: tool.privacy });
+  return undefined;
+}
+
+/** An index without a passage has nothing to offer. */
+async function openIndex(
+  name: string,
+  folders: readonly string[],
+  privacy: PrivacyClass,
+): Promise<{ readonly index: LocalSearch | undefined; readonly note: string }> {
+  const index = await indexOf(name, folders, privacy);
+  const { files, chunks, skipped } = index.stats();
+  const left = Object.values(skipped).reduce((sum, count) => sum + count, 0);
+  const note = `${name}: ${chunks} passages of ${files} files are searchable${left > 0 ? `, ${left} files skipped` : ''}`;
+  return { index: chunks > 0 ? index : undefined, note };
 }
 
 async function indexOf(name: string, folders: readonly string[], privacy: PrivacyClass): Promise<LocalSearch> {

@@ -1,7 +1,8 @@
 import { throwIfCancelled } from '../cancelled.ts';
+import { createLanes } from '../lanes.ts';
 import { codeResult, unavailable } from './code-result.ts';
 import { type ConfinedProcess, startConfined } from './confined-process.ts';
-import { createLanes } from './lanes.ts';
+
 import type { PyodideRuntime } from './pyodide-runtime.ts';
 import type { CodeJob, CodeLimits, CodeResult, CodeSandbox } from './sandbox.ts';
 import { nodeBehind, type Walls } from './walls.ts';
@@ -20,7 +21,7 @@ const startMs = 60_000;
 /** Python compiled to WebAssembly, a process for each program. One process is kept ready, since starting takes longest. */
 export async function createPyodideSandbox({ runtime, walls, limits, parallel }: PyodideOptions): Promise<CodeSandbox> {
   const command = [...(await nodeBehind(walls, limits)), ...runtime.nodeArguments(limits.memoryBytes)];
-  const inLane = createLanes(parallel);
+  const lanes = createLanes(parallel);
   const start = () => startInterpreter(command, runtime.descriptors, limits);
   let isClosed = false;
   let ready: Interpreter | undefined = start();
@@ -38,7 +39,7 @@ export async function createPyodideSandbox({ runtime, walls, limits, parallel }:
 
   const execute = async ({ code, signal }: CodeJob): Promise<CodeResult> => {
     try {
-      return await inLane(signal, () => runOne(code, signal));
+      return await lanes.run(signal, () => runOne(code, signal));
     } catch (thrown) {
       throwIfCancelled(signal);
       return unavailable(thrown);
