@@ -42,6 +42,10 @@ const anyObject = z.looseObject({});
 
 const ownHeaders = z.object({
   'x-orchestra-preferences': z.string().optional().describe('`preferences` as JSON or base64url of it, at most 4 KB.'),
+  'idempotency-key': z
+    .string()
+    .optional()
+    .describe('The same request under the same key is answered once within ten minutes; at most 255 characters.'),
   'x-orchestra-strict': z.enum(['1']).optional().describe('Leaves out everything that OpenAI does not have.'),
 });
 

@@ -6,6 +6,7 @@ import { keepTexts } from './kept-texts.ts';
 import { budgetHeader, costHeader, inlineReport, usageOf, withoutCost } from './report.ts';
 import { followRun, newAnswer, type Run, reasoningField, throwFailure, wireReason } from './run.ts';
 import type { StreamIdentity } from './stream-writer.ts';
+import { sendWhole } from './whole-answer.ts';
 import type { WireCompletion, WireMessage } from './wire.ts';
 
 /** Answers in one piece, with an honest status at the end. */
@@ -19,8 +20,8 @@ export async function answerWhole(run: Run, identity: StreamIdentity): Promise<F
   keepTexts(run, record, answer.text());
   throwFailure(run, record);
   if (!strict) reply.headers({ ...costHeader(record), ...budgetHeader(parts.ledger, spec) });
-  reply.header('content-type', 'application/json; charset=utf-8');
-  return reply.send(JSON.stringify(completionOf(run, identity, record, answer)));
+  const body = JSON.stringify(completionOf(run, identity, record, answer));
+  return sendWhole(reply, { body, privacy: record.privacy });
 }
 
 function completionOf(run: Run, identity: StreamIdentity, record: RunRecord, answer: Answer): WireCompletion {
