@@ -163,6 +163,24 @@ describe('a decision on a server', () => {
 });
 
 describe('a decision that cannot be had', () => {
+  test('is not asked in a dry run, which spends nothing', async () => {
+    const mind = await serverThat(() => calls('answer', 'answer-2'));
+    const dryRun = async (policy: object) => {
+      const { url } = await gatewayDecidedAt(mind.url, { policy });
+      return fetch(`${url}/v1/orchestra/decide`, {
+        method: 'POST',
+        headers: { 'content-type': 'application/json' },
+        body: JSON.stringify({ model: 'orchestra', messages: [{ role: 'user', content: 'Hi' }] }),
+      });
+    };
+    expect(await (await dryRun({})).json()).toMatchObject({
+      decided_by: 'estimate',
+      warnings: [{ code: 'policy_skipped' }],
+    });
+    expect((await dryRun({ fallback: 'none' })).status).toBe(503);
+    expect(mind.requests).toHaveLength(0);
+  });
+
   test('is billed where it was worked on, and the fallback decides and says so', async () => {
     const mind = await serverThat(() => writes('I would rather not.'));
     const told = await ask(await gatewayDecidedAt(mind.url));
