@@ -82,5 +82,10 @@ function drainOnClose(app: FastifyInstance, inFlight: InFlight, drainMs: number)
     }, drainMs);
   });
   app.addHook('onRequest', (_request, _reply, done) => done(timer && goodbye()));
+  // A connection that becomes idle only now is kept alive by nobody but its client, and would hold up the end.
+  app.addHook('onResponse', (_request, _reply, done) => {
+    if (timer) setImmediate(() => app.server.closeIdleConnections());
+    done();
+  });
   app.addHook('onClose', async () => clearTimeout(timer));
 }
