@@ -33,7 +33,7 @@ describe('one mistake is one line with path and way out', () => {
       { limits: { max_turn: 3 } },
       'limits.max_turn: unknown key: did you mean `max_turns`?',
     ],
-    ['a key that resembles nothing', { trace: { qqqqqqqq: 1 } }, 'trace.qqqqqqqq: unknown key: known here: days'],
+    ['a key that resembles nothing', { trace: { qqqqqqqq: 1 } }, 'trace.qqqqqqqq: unknown key: known here: texts, days'],
     [
       'an unknown key of a slot',
       withSlot({ latencyms: 3 }),
