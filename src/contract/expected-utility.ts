@@ -87,6 +87,8 @@ interface Search {
   readonly answers: readonly Writing[];
   readonly attempts: readonly Writing[];
   readonly utilityOf: (pRight: number, path: Path) => UtilityOfOption;
+  /** Of a certain right answer. */
+  readonly worth: number;
 }
 
 const isWriting = (option: UtilityOption): option is Writing => 'chances' in option;
@@ -112,6 +114,7 @@ export function expectedUtility(
     answers: options.filter(isWriting).filter(({ kind }) => kind === 'answer'),
     attempts: options.filter(isWriting).filter(({ kind }) => kind === 'attempt'),
     utilityOf: (pRight, path) => ({ pRight, utility: utilityOf(pRight, path, weights, scales) }),
+    worth: qualityScale * weights.quality,
   };
   const root = rootOf(state);
   const agreement = weigh(root, search);
@@ -136,8 +139,9 @@ function utilityOf(pRight: number, path: Path, weights: Weights, scales: TiltSca
   return qualityScale * weights.quality * pRight + softLimits + path.selectorWeight - path.dislike;
 }
 
+const dislikes = { answer: 0, deliver: 0, attempt: dislikeOfAttempt, prepare: dislikeOfPreparing } as const;
+
 function along(path: Path, option: UtilityOption): Path {
-  const dislikes = { answer: 0, deliver: 0, attempt: dislikeOfAttempt, prepare: dislikeOfPreparing };
   return {
     costUsd: path.costUsd + option.costUsd,
     latencyMs: path.latencyMs + option.latencyMs,
@@ -169,8 +173,11 @@ const weigh = ({ groups }: Node, { prior }: Search): Agreement =>
     prior,
   );
 
-const expected = (chances: Chances, levels: readonly number[]): number =>
-  levels.reduce((sum, weight, level) => sum + weight * (chances[level] ?? 0), 0);
+function expected(chances: Chances, levels: readonly number[]): number {
+  let sum = 0;
+  for (let level = 0; level < levels.length; level += 1) sum += (levels[level] ?? 0) * (chances[level] ?? 0);
+  return sum;
+}
 
 function chanceOfDelivery(id: string, { groups, loose }: Node, { right, levels }: Agreement): number {
   const group = groups.findIndex((other) => other.id === id);
@@ -213,7 +220,11 @@ function afterAttempt(node: Node, option: Writing, search: Search, attemptsAhead
   ];
   return branches
     .filter(({ chance }) => chance > 0)
-    .map(({ chance, child }) => ({ chance, best: bestFrom(child, search, attemptsAhead) }))
+    .map(({ chance, child }) => ({
+      chance,
+      // Where answers cannot be compared, further attempts would teach nothing either.
+      best: bestFrom(child, search, child === unsure ? 0 : attemptsAhead),
+    }))
     .reduce(
       (sum, { chance, best }) => ({
         utility: sum.utility + chance * best.utility,
@@ -236,11 +247,18 @@ function bestFrom(node: Node, search: Search, attemptsAhead: number): UtilityOfO
 function bestEnd(node: Node, search: Search): UtilityOfOption {
   const { right, levels } = weigh(node, search);
   const loose = node.loose.map(({ members: [chances = []] }) => expected(chances, levels));
-  const pRight = Math.max(0, ...right, ...loose);
-  return search.answers
-    .filter(({ id }) => !node.tried.has(id))
-    .map((answer) => search.utilityOf(expected(answer.chances, levels), along(node.path, answer)))
-    .reduce(better, search.utilityOf(pRight, node.path));
+  let best = search.utilityOf(Math.max(0, ...right, ...loose), node.path);
+  // The innermost loop of the search, thousands of rounds with a large roster. One more call can only cost, so whoever
+  // could not win for nothing is not priced.
+  const spent = best.utility - search.worth * best.pRight;
+  for (const answer of search.answers) {
+    const pRight = expected(answer.chances, levels);
+    const most = spent + search.worth * pRight + answer.selectorWeight;
+    if (most <= best.utility || node.tried.has(answer.id)) continue;
+    const end = search.utilityOf(pRight, along(node.path, answer));
+    if (end.utility > best.utility) best = end;
+  }
+  return best;
 }
 
 const better = (left: UtilityOfOption, right: UtilityOfOption): UtilityOfOption =>

@@ -50,6 +50,13 @@ const migrations: readonly string[] = [
      comment TEXT
    ) STRICT;
    CREATE INDEX charges_by_key ON charges (key_name, at_ms);`,
+  `CREATE TABLE skill_counts (
+     model TEXT NOT NULL,
+     domain TEXT NOT NULL,
+     right_sum REAL NOT NULL CHECK (right_sum >= 0),
+     wrong_sum REAL NOT NULL CHECK (wrong_sum >= 0),
+     PRIMARY KEY (model, domain)
+   ) STRICT, WITHOUT ROWID;`,
 ];
 
 /**
