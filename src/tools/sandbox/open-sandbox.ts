@@ -112,7 +112,7 @@ async function proven(
   limits: CodeLimits,
   visibleVariables: readonly string[],
 ): Promise<CodeSandbox> {
-  const attacked = await build({ ...limits, wallMs: 10_000, cpuSeconds: 1 });
+  const attacked = await build({ ...limits, wallMs: 20_000, cpuSeconds: 1 });
   try {
     const findings = await selfTest(attacked, visibleVariables);
     if (findings.length > 0) throw new Error(`self-test failed: ${findings.join(', ')}`);
