@@ -13,6 +13,7 @@ import { startEmbedder } from '../src/inference/start-embedder.ts';
 import { createEstimatePolicy } from '../src/router/policies/estimate.ts';
 import { gistOf } from '../src/router/policies/gist.ts';
 import { readHeads } from '../src/router/policies/heads.ts';
+import type { ProblemReader } from '../src/router/policies/problem-reading.ts';
 import { createProblemReader } from '../src/router/policies/read-problem.ts';
 import type { SkillCounts } from '../src/router/policies/skills.ts';
 import { startOpenAiServer } from '../test/support/loopback/openai-server.ts';
@@ -39,6 +40,8 @@ const { values: options } = parseArgs({
     replay: { type: 'string', default: process.env['ORCHESTRA_REPLAY'] ?? '../shared/data/replay' },
     /** Of the policy: `slots-1` knows no attempts. Packs without recorded answers are run under it anyway. */
     contract: { type: 'string', default: 'slots-2' },
+    /** Compares attempts at questions with options too, which `estimate` itself does not. */
+    vote: { type: 'boolean', default: false },
     /** Instead of models/estimate-heads.json. */
     heads: { type: 'string' },
     /** Keeps the vectors of the problems between runs. */
@@ -175,6 +178,7 @@ async function startGateway(pack: ReplayPack, name: string, embedder: Embedder):
       usage: { prompt_tokens: pack.items[row]?.sentTokens ?? 0, completion_tokens: outputTokens },
     };
   });
+  const readProblem = createProblemReader(embedder, readHeads(options.heads));
   const home = mkdtempSync(join(tmpdir(), 'orchestra-replay-'));
   const gateway = await buildGateway({
     config: configFor(pack, experts.url),
@@ -185,7 +189,7 @@ async function startGateway(pack: ReplayPack, name: string, embedder: Embedder):
     policy: createEstimatePolicy({
       // Where no answers were recorded, attempts have nothing to be compared by.
       contract: loadContract(contractFor(name)),
-      readProblem: createProblemReader(embedder, readHeads(options.heads)),
+      readProblem: options.vote ? voting(readProblem) : readProblem,
       ...(options.skills === 'feedback' ? { skillCounts: countsOf(pack) } : {}),
     }),
     logger: false,
@@ -201,6 +205,10 @@ async function startGateway(pack: ReplayPack, name: string, embedder: Embedder):
     },
   };
 }
+
+const voting =
+  (read: ProblemReader): ProblemReader =>
+  async (...input) => ({ ...(await read(...input)), comparable: 0.95 });
 
 const contractFor = (pack: string): ContractName =>
   pack === 'llmrouter' || options.contract === 'slots-1' ? 'slots-1' : 'slots-2';

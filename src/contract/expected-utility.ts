@@ -73,7 +73,8 @@ interface Node {
   readonly groups: readonly Group[];
   /** Attempts that cannot be compared. */
   readonly loose: readonly Group[];
-  readonly tried: ReadonlySet<string>;
+  /** Slots that wrote an attempt, with the id of its group; empty for one that is only imagined. */
+  readonly tried: ReadonlyMap<string, string>;
   readonly path: Path;
   readonly turnsLeft: number;
   readonly attemptsLeft: number;
@@ -123,13 +124,18 @@ export function expectedUtility(
 
 function utilityOfOption(option: UtilityOption, root: Node, agreement: Agreement, search: Search): UtilityOfOption {
   const path = along(root.path, option);
-  if (option.kind === 'answer') return search.utilityOf(expected(option.chances, agreement.levels), path);
   if (option.kind === 'deliver') return search.utilityOf(chanceOfDelivery(option.id, root, agreement), path);
+  const made = root.tried.get(option.id);
+  if (option.kind === 'answer') {
+    // Whoever wrote an attempt would write it again: a second answer of theirs is no second opinion.
+    const chance =
+      made === undefined ? expected(option.chances, agreement.levels) : chanceOfDelivery(made, root, agreement);
+    return search.utilityOf(chance, path);
+  }
   if (root.turnsLeft < 2) return nowhere;
-  // What can be compared with nothing teaches nothing: answering is the same for one turn less.
-  if (option.kind === 'attempt' && search.comparable === 0) return nowhere;
   if (option.kind === 'prepare') return afterPreparing(option.gain, path, agreement, search);
-  return afterAttempt(root, option, search, 1);
+  // What can be compared with nothing teaches nothing: answering is the same for one turn less.
+  return made !== undefined || search.comparable === 0 ? nowhere : afterAttempt(root, option, search, 1);
 }
 
 function utilityOf(pRight: number, path: Path, weights: Weights, scales: TiltScales): number {
@@ -160,7 +166,7 @@ function rootOf({ attempts, turnsLeft, attemptsLeft }: SearchState): Node {
   return {
     groups: firsts.filter(({ comparable }) => comparable).map(groupOf),
     loose: firsts.filter(({ comparable }) => !comparable).map(groupOf),
-    tried: new Set(attempts.map(({ slot }) => slot)),
+    tried: new Map(attempts.map(({ id, slot, agreesWith }) => [slot, agreesWith ?? id])),
     path: start,
     turnsLeft,
     attemptsLeft,
@@ -195,7 +201,7 @@ function afterPreparing(gain: number, path: Path, { levels }: Agreement, { answe
 /** The attempt agrees with a group, differs from all, or cannot be compared; each branch goes on as is best for it. */
 function afterAttempt(node: Node, option: Writing, search: Search, attemptsAhead: number): UtilityOfOption {
   const next: Omit<Node, 'groups' | 'loose'> = {
-    tried: new Set(node.tried).add(option.id),
+    tried: new Map(node.tried).set(option.id, ''),
     path: along(node.path, option),
     turnsLeft: node.turnsLeft - 1,
     attemptsLeft: node.attemptsLeft - 1,
