@@ -3,6 +3,7 @@ import type { InferenceEngine } from '../inference/engine.ts';
 import { createEstimatePolicy } from '../router/policies/estimate.ts';
 import { createLlamaPolicy } from '../router/policies/llama.ts';
 import type { ProblemReader } from '../router/policies/problem-reading.ts';
+import type { SkillCounts } from '../router/policies/skills.ts';
 import type { Policy } from '../router/policy.ts';
 import type { Config } from './config.ts';
 import { type ModelsPlace, openEngine } from './engines.ts';
@@ -27,10 +28,12 @@ export async function openPolicy(
   config: Config,
   place: ModelsPlace,
   readProblem: ProblemReader | undefined,
+  skillCounts: SkillCounts,
   remote: Policy | undefined,
 ): Promise<OpenedPolicy> {
   const estimate = createEstimatePolicy({
     contract: loadContract('slots-2'),
+    skillCounts,
     ...(readProblem ? { readProblem } : {}),
   });
   const alone = (policy: Policy, note: string) => ({ policy, fallback: undefined, engine: undefined, note });

@@ -115,6 +115,7 @@ async function* takeTurns(state: RunState, clock: RunClock, parts: RouterParts):
       parts,
       keepBackOf(found),
     );
+    state.domains ??= asked.opinion.domains;
     const choice = choose(found.options, asked.opinion, state.spec.preferences.weights, parts.contract.tilt);
     const { id, role, slot } = choice.candidate;
     const { probability, records: candidates } = choice;

@@ -4,11 +4,12 @@ import type { Database } from './database.ts';
 export interface SkillCountStore {
   find(model: string, domain: string): { readonly right: number; readonly wrong: number } | undefined;
   /**
-   * Counts one judged answer.
-   * @param domains chance of each domain of its problem; `''` stands for all others.
+   * Counts one judged answer, once: a later judgement of the same answer replaces the earlier.
+   * @param domains chance of each domain of its problem; what is missing to 1 is counted under `''`.
    * @param score 0 (wrong) to 1 (right).
+   * @param scoreBefore the earlier judgement, if there was one.
    */
-  add(model: string, domains: ReadonlyMap<string, number>, score: number): void;
+  add(model: string, domains: ReadonlyMap<string, number>, score: number, scoreBefore?: number): void;
 }
 
 export function createSkillCountStore(database: Database): SkillCountStore {
@@ -20,8 +21,12 @@ export function createSkillCountStore(database: Database): SkillCountStore {
      ON CONFLICT (model, domain) DO UPDATE SET
        right_sum = right_sum + excluded.right_sum, wrong_sum = wrong_sum + excluded.wrong_sum`,
   );
-  const add = database.transaction((model: string, domains: ReadonlyMap<string, number>, score: number) => {
-    for (const [domain, share] of domains) insert.run(model, domain, share * score, share * (1 - score));
-  });
-  return { find: (model, domain) => select.get(model, domain), add };
+  const add: SkillCountStore['add'] = (model, domains, score, scoreBefore) => {
+    const named = [...domains].reduce((sum, [, share]) => sum + share, 0);
+    const shares = new Map([...domains, ['', (domains.get('') ?? 0) + Math.max(0, 1 - named)] as const]);
+    const right = score - (scoreBefore ?? 0);
+    const wrong = 1 - score - (scoreBefore === undefined ? 0 : 1 - scoreBefore);
+    for (const [domain, share] of shares) insert.run(model, domain, share * right, share * wrong);
+  };
+  return { find: (model, domain) => select.get(model, domain), add: database.transaction(add) };
 }
