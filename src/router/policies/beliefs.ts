@@ -47,14 +47,22 @@ export function gainOf({ role, slot }: Candidate, reading: ProblemReading, input
   const { needs } = reading;
   if (role === 'search') {
     const need = input.evidence.documents.length === 0 ? factNeed(needs) : 0;
-    return share(need * (1 - searchHitChance), lossWithoutFacts) / share(need, lossWithoutFacts);
+    const left = need - searchHitChance * Math.min(need, foundAt(slot, needs));
+    return share(left, lossWithoutFacts) / share(need, lossWithoutFacts);
   }
   const need = input.evidence.codeRuns.length === 0 ? needs.calculation : 0;
   const left = need * (1 - programmingSkill(slot, counts));
   return share(left, lossWithoutCalculation) / share(need, lossWithoutCalculation);
 }
 
-const factNeed = ({ facts, documents }: ProblemReading['needs']): number => Math.max(facts, documents);
+/** A need that is hardly there is none: what costs next to nothing would be fetched for every greeting. */
+const leastNeed = 0.1;
+const factNeed = ({ facts, documents }: ProblemReading['needs']): number => noticed(Math.max(facts, documents));
+const noticed = (need: number): number => (need < leastNeed ? 0 : need);
+
+/** How much of what is missing this slot can know: an index of our own holds no fresh facts. */
+const foundAt = ({ upstream }: Slot, needs: ProblemReading['needs']): number =>
+  upstream === 'local' ? noticed(needs.documents) : factNeed(needs);
 const share = (need: number, loss: number): number => 1 - need * loss;
 
 /** Attempts so far, each with what was to be expected of whoever wrote it. */
