@@ -3,7 +3,7 @@
 from .cut import trim
 from .load import Contract, fill
 
-_AXES = ("quality", "cost", "latency", "privacy")
+AXES = ("quality", "cost", "latency", "privacy")
 
 
 def phrase_preference(weights: dict[str, float], instruction: str | None, contract: Contract) -> str:
@@ -14,14 +14,14 @@ def phrase_preference(weights: dict[str, float], instruction: str | None, contra
 
 
 def _weight_sentences(weights: dict[str, float], texts: Contract) -> str:
-    total = sum(weights[axis] for axis in _AXES)
-    if total == 0 or all(weights[axis] == texts["balanced"][axis] for axis in _AXES):
+    total = sum(weights[axis] for axis in AXES)
+    if total == 0 or all(weights[axis] == texts["balanced"][axis] for axis in AXES):
         return ""
-    share = {axis: weights[axis] / total for axis in _AXES}
-    large = [axis for axis in _AXES if share[axis] >= texts["largeShare"]]
-    medium = [axis for axis in _AXES if texts["smallShare"] <= share[axis] < texts["largeShare"]]
+    share = {axis: weights[axis] / total for axis in AXES}
+    large = [axis for axis in AXES if share[axis] >= texts["largeShare"]]
+    medium = [axis for axis in AXES if texts["smallShare"] <= share[axis] < texts["largeShare"]]
     # Privacy has no weight unless somebody asks for it, so its absence says nothing.
-    small = [axis for axis in _AXES if share[axis] < texts["smallShare"] and axis != "privacy"]
+    small = [axis for axis in AXES if share[axis] < texts["smallShare"] and axis != "privacy"]
     sentences = [
         fill(texts[template], {"axes": _enumerate([texts["axes"][axis] for axis in axes], texts["and"])})
         for template, axes in (("large", large), ("medium", medium), ("small", small))
