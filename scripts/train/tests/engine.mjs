@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { getLlama, LlamaLogLevel } from 'node-llama-cpp';
 
-const { model: modelPath, adapter, texts, prompt, greedy } = JSON.parse(readFileSync(0, 'utf8'));
+const { model: modelPath, adapter, texts, prompt, greedy, top = 20 } = JSON.parse(readFileSync(0, 'utf8'));
 const llama = await getLlama({ gpu: false, build: 'never', maxThreads: 1, logLevel: LlamaLogLevel.error });
 const model = await llama.loadModel({ modelPath, vocabOnly: prompt === undefined, gpuLayers: 0 });
 const tokens = texts.map((text) => model.tokenize(text, false));
@@ -17,7 +17,7 @@ if (prompt !== undefined) {
     const input = added.map((id, at) => (at < added.length - 1 ? id : [id, { generateNext: { probabilities: true } }]));
     const outputs = await sequence.controlledEvaluate(input);
     const next = [...outputs.at(-1).next.probabilities];
-    probabilities.push(next.slice(0, 20));
+    probabilities.push(next.slice(0, top));
     added = [next[0][0]];
     ids = [...ids, ...added];
   }

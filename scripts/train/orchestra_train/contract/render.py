@@ -169,3 +169,9 @@ def _price_text(nano_usd_per_million: int) -> str:
     whole, fraction = divmod(nano_usd_per_million, 10**9)
     decimals = f"{fraction:09d}".rstrip("0")
     return f"${whole}.{decimals}" if decimals else f"${whole}"
+
+
+def thought_segments(contract: Contract) -> list[Segment]:
+    """How Qwen3 opens and closes a thought: empty, as the engine writes it for a policy that does not think."""
+    chat = contract["chat"]
+    return [{"kind": "markup", "text": chat["thoughtOpen"]}, {"kind": "markup", "text": chat["thoughtClose"]}]
