@@ -2,13 +2,16 @@
 
 `paper` is the formula of ToolOrchestra (not its released code, which pays for expense), `sum` a plain weighted sum,
 `gdpo` normalises each component on its own, `gated_gdpo` (the default) lets cost, latency and liking speak only among
-correct rollouts, so that being cheap and wrong never pays.
+correct rollouts, so that being cheap and wrong never pays. `utility` is what the gateway's own search maximises: where
+a policy acts through that search (`beliefs-1`), any other trade-off would bend its beliefs instead of mending them.
 """
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 
 import numpy as np
+
+from .contract.expected_utility import QUALITY_SCALE
 
 Array = np.ndarray
 LEAST_OUTCOME_SHARE = 0.5
@@ -19,6 +22,8 @@ COST_SCALE_USD = 0.001
 LATENCY_SCALE_S = 1.0
 # A tenth in log money, a tenth in log time, one part in twenty of the tools used.
 FLOORS = np.array([0.1, 0.1, 0.05])
+# What the contract's tilt gives to soft limits beside quality; a test holds it to the contract.
+SOFT_LIMIT_SCALE = 2.0
 
 
 @dataclass(frozen=True)
@@ -59,6 +64,13 @@ def paper_rewards(group: Group, preference: Preference) -> Array:
 def sum_rewards(group: Group, preference: Preference) -> Array:
     """Weighted sum of outcome and components, nothing normalised. [G]"""
     return group.outcome * preference.outcome + components(group, preference) @ _component_weights(preference)
+
+
+def utility_scores(group: Group, preference: Preference) -> Array:
+    """Distance of each rollout's utility from the group's mean; not scaled, so that close calls weigh little. [G]"""
+    limits = SOFT_LIMIT_SCALE * (components(group, preference) @ _component_weights(preference))
+    utility = QUALITY_SCALE * preference.outcome * group.outcome + limits
+    return utility - utility.mean()
 
 
 def components(group: Group, preference: Preference) -> Array:
@@ -144,6 +156,7 @@ _SCORES: dict[str, Callable[[Group, Preference, RunningSpread], Array]] = {
     "sum": lambda group, preference, _: standardise(sum_rewards(group, preference)),
     "gdpo": lambda group, preference, _: gdpo_scores(group, preference),
     "gated_gdpo": _gated,
+    "utility": lambda group, preference, _: utility_scores(group, preference),
 }
 REWARDS = tuple(_SCORES)
 
@@ -151,9 +164,9 @@ REWARDS = tuple(_SCORES)
 def advantages(
     kind: str, groups: Sequence[Group], preferences: Sequence[Preference], spread: RunningSpread
 ) -> list[Array]:
-    """One array [G] a group, clipped. The `gdpo` kinds are divided by the running deviation of the batch."""
+    """One array [G] a group, clipped. Scores not of unit spread are divided by the batch's running one."""
     scores = [_SCORES[kind](group, preference, spread) for group, preference in zip(groups, preferences, strict=True)]
     parts = [components(group, preference) for group, preference in zip(groups, preferences, strict=True)]
     spread.update(np.concatenate(scores), np.concatenate(parts))
-    scale = max(spread.scores, 1e-3) if kind in ("gdpo", "gated_gdpo") else 1.0
+    scale = max(spread.scores, 1e-3) if kind in ("gdpo", "gated_gdpo", "utility") else 1.0
     return [np.clip(score / scale, -ADVANTAGE_CLIP, ADVANTAGE_CLIP) for score in scores]

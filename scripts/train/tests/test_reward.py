@@ -6,12 +6,18 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.extra.numpy import arrays
 
+from orchestra_train.contract.agreement import ProblemPrior
+from orchestra_train.contract.expected_utility import SearchState, UtilityOption, expected_utility
+from orchestra_train.contract.load import load_contract
 from orchestra_train.detectors import GroupTrace, RunTrace, degenerate_shares
 from orchestra_train.filters import component_filter, paper_filter
 from orchestra_train.reward import (
     ADVANTAGE_CLIP,
+    COST_SCALE_USD,
     FLOORS,
+    LATENCY_SCALE_S,
     REWARDS,
+    SOFT_LIMIT_SCALE,
     Group,
     Preference,
     RunningSpread,
@@ -21,6 +27,7 @@ from orchestra_train.reward import (
     outcome_share,
     paper_rewards,
     standardise,
+    utility_scores,
 )
 
 EXAMPLE = Group(
@@ -175,3 +182,19 @@ def test_degenerate_strategies_show() -> None:
     assert shares["always_strongest"] == pytest.approx(2 / 3)
     assert shares["always_cheapest"] == pytest.approx(1 / 3)
     assert shares["answer_entropy"] > 0
+
+
+def test_utility_trades_as_the_gateways_search_does() -> None:
+    tilt = load_contract("beliefs-1")["tilt"]
+    assert {"lambda": SOFT_LIMIT_SCALE, "costUsd": COST_SCALE_USD, "latencyMs": LATENCY_SCALE_S * 1000} == tilt
+    weights = {"quality": 0.5, "cost": 0.3, "latency": 0.2, "privacy": 0.0}
+    preference = Preference(0.5, 0.3, 0.2, 0, np.zeros(2))
+    state = SearchState(ProblemPrior([1.0], 0.0), [], 0.0, 1, 0)
+    options = [
+        UtilityOption(str(number), "answer", cost, 1000 * latency, 0, 0, [float(right)])
+        for number, (cost, latency, right) in enumerate(
+            zip(EXAMPLE.cost_usd, EXAMPLE.latency_s, EXAMPLE.outcome, strict=True)
+        )
+    ]
+    searched = np.array([one.utility for one in expected_utility(options, state, weights, tilt)])
+    assert utility_scores(EXAMPLE, preference) == pytest.approx(searched - searched.mean())

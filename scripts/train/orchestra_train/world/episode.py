@@ -93,7 +93,8 @@ class Run:
     def choices(self) -> list[dict[str, Any]]:
         """Open this turn; on the last one only what ends the run."""
         slots = [{"id": slot.id, "role": slot.role} for slot in self.episode.slots]
-        found, _ = open_choices(slots, self.evidence, self.contract, self.attempts)
+        known = any(one["role"] == "attempt" for one in self.contract["functions"])
+        found, _ = open_choices(slots, self.evidence, self.contract, self.attempts and known)
         return found if self.turns_left > 1 else [choice for choice in found if choice["role"] == "answer"]
 
     def slot_number(self, choice: dict[str, Any]) -> int:
