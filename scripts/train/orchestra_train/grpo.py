@@ -29,7 +29,7 @@ from .world.roster import WorldShape
 class GrpoSettings:
     steps: int
     episodes: int = 8
-    rollouts: int = 8
+    rollouts: int = 16
     learning_rate: float = 3e-4
     reward: str = "gated_gdpo"
     filter: str = "component"
@@ -40,8 +40,9 @@ class GrpoSettings:
 
 @dataclass
 class Rollout:
-    """A finished run and the choices on its way: (turn, number of the choice)."""
+    """A run of a group and the choices on its way: (turn, number of the choice)."""
 
+    group: int
     run: Run
     decisions: list[tuple[Turn, int]] = field(default_factory=list)
 
@@ -74,17 +75,30 @@ def play(
     policy: Policy, episodes: list[Episode], rollouts: int, contract: Contract, rng: np.random.Generator
 ) -> list[list[Rollout]]:
     """All runs in step, so that each forward pass serves every run that is still going."""
-    groups = [[Rollout(Run(one, contract, rng)) for _ in range(rollouts)] for one in episodes]
+    # Luck falls anew for each rollout, so that a group tells chance from choice.
+    groups = [
+        [Rollout(number, Run(one.again(rng), contract, rng)) for _ in range(rollouts)]
+        for number, one in enumerate(episodes)
+    ]
     going = [rollout for group in groups for rollout in group]
     while going:
         turns = [Turn(copy.copy(rollout.run), rollout.run.choices()) for rollout in going]
-        for rollout, turn, scores in zip(going, turns, policy.log_probabilities(turns), strict=True):
+        states = [_state(rollout.group, turn) for rollout, turn in zip(going, turns, strict=True)]
+        distinct = dict(zip(states, turns, strict=True))
+        found = dict(zip(distinct, policy.log_probabilities(list(distinct.values())), strict=True))
+        for rollout, turn, state in zip(going, turns, states, strict=True):
+            scores = found[state]
             chances = scores.double().exp().numpy()
             number = int(rng.choice(len(chances), p=chances / chances.sum()))
             rollout.decisions.append((turn, number))
             rollout.run.step(turn.choices[number])
         going = [rollout for rollout in going if not rollout.run.done]
     return groups
+
+
+def _state(group: int, turn: Turn) -> str:
+    """Runs of a group stand at the same place time and again: each place is computed once."""
+    return f"{group} {turn.run.turns_left} {turn.run.evidence}"
 
 
 def _weigh(groups: list[list[Rollout]], settings: GrpoSettings, spread: RunningSpread) -> tuple[list, list[bool]]:
@@ -136,7 +150,7 @@ def _backward(
 ) -> tuple[float, float]:
     """Gradient of -Σ advantage × log π over all turns, divided by their number."""
     samples = [
-        (turn, number, float(weight))
+        (rollout.group, turn, number, float(weight))
         for group, row in zip(groups, weights, strict=True)
         for rollout, weight in zip(group, row, strict=True)
         for turn, number in rollout.decisions
@@ -144,11 +158,9 @@ def _backward(
     ]
     if not samples:
         return 0.0, 0.0
-    # Runs of a group stand at the same turn time and again: each is computed once.
     distinct: dict[str, tuple[Turn, list[tuple[int, float]]]] = {}
-    for turn, number, weight in samples:
-        key = f"{id(turn.run.episode)} {turn.run.turns_left} {turn.run.evidence}"
-        distinct.setdefault(key, (turn, []))[1].append((number, weight))
+    for group, turn, number, weight in samples:
+        distinct.setdefault(_state(group, turn), (turn, []))[1].append((number, weight))
     scores = policy.log_probabilities([turn for turn, _ in distinct.values()])
     total = torch.zeros((), dtype=torch.float64)
     entropies: list[Tensor] = []

@@ -1,6 +1,6 @@
 """One problem with one roster under one preference, and the run through it, turn by turn."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import numpy as np
@@ -40,6 +40,10 @@ class Episode:
     instruction: str
     failures: float
     comparable: bool = True
+
+    def again(self, rng: Rng) -> "Episode":
+        """The same problem and tools on another day: what is left to chance falls anew."""
+        return replace(self, luck=rng.random(len(self.slots)))
 
 
 def fresh_episode(rng: Rng, shape: WorldShape, unseen: bool = False) -> Episode:
