@@ -1,3 +1,13 @@
+export interface BenchOptions {
+  /** Fewer and shorter rounds: enough to see a step, too few to quote. */
+  readonly quick: boolean;
+  /** Instead of measuring, show where the processor time goes. */
+  readonly profile: boolean;
+  readonly portkey: boolean;
+  /** Folder for the gateway's database. */
+  readonly home: string;
+}
+
 /** One comparison: ours against a peer's, and the ratio that may not be passed. */
 export interface Figure {
   readonly name: string;

@@ -1,6 +1,5 @@
 import OpenAI from 'openai';
-import { type Figure, figure, median, type Report } from './figures.ts';
-import type { BenchOptions } from './main.ts';
+import { type BenchOptions, type Figure, figure, median, type Report } from './figures.ts';
 import { type MeasuredProcess, startOwn } from './measured-process.ts';
 import { costsPerRequest } from './profile.ts';
 import { clientKey, framesPerStream, question } from './wire.ts';

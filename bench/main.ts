@@ -4,19 +4,9 @@ import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { printReport, type Report } from './figures.ts';
+import { type BenchOptions, printReport, type Report } from './figures.ts';
 import { loopBench } from './loop.ts';
 import { relayBench } from './relay.ts';
-
-export interface BenchOptions {
-  /** Fewer and shorter rounds: enough to see a step, too few to quote. */
-  readonly quick: boolean;
-  /** Instead of measuring, show where the processor time goes. */
-  readonly profile: boolean;
-  readonly portkey: boolean;
-  /** Folder for the gateway's database. */
-  readonly home: string;
-}
 
 const benches = new Map<string, (options: BenchOptions) => Promise<Report>>([
   ['relay', relayBench],

@@ -1,9 +1,8 @@
 import { existsSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { fileURLToPath } from 'node:url';
-import { type Figure, figure, median, quantile, type Report } from './figures.ts';
+import { type BenchOptions, type Figure, figure, median, quantile, type Report } from './figures.ts';
 import { load } from './load.ts';
-import type { BenchOptions } from './main.ts';
 import { type MeasuredProcess, startForeign, startOwn } from './measured-process.ts';
 import { type CostTable, costsPerRequest } from './profile.ts';
 import { bodyFor, checkAnswer, clientKey } from './wire.ts';
@@ -43,7 +42,7 @@ const portkeyBar = 1;
 const framePaceMs = 5;
 const concurrencies = [1, 10, 64] as const;
 const wholeRequests = { 1: 400, 10: 2000, 64: 3000 } as const;
-const streamedRequests = { 1: 8, 10: 60, 64: 256 } as const;
+const streamedRequests = { 1: 15, 10: 60, 64: 256 } as const;
 
 function loadsFor(quick: boolean): Load[] {
   const share = quick ? 0.4 : 1;

@@ -13,7 +13,7 @@ export function crossChecks(config: Config): string[] {
 
 function slotChecks(path: string, slot: SlotConfig, config: Config): string[] {
   if (slot.role === 'search') {
-    const sources = toolsOf(config, ['tavily', 'local_search']);
+    const sources = toolsOf(config, ['tavily', 'searxng', 'local_search']);
     return [
       ...slot.tools.flatMap((tool, index) => unknownName(`${path}.tools.${index}`, tool, sources, 'search tool')),
       ...(slot.writer === undefined

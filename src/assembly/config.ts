@@ -111,6 +111,12 @@ const toolSchema = z.discriminatedUnion('kind', [
     price: priceSchema,
   }),
   z.strictObject({
+    kind: z.literal('searxng'),
+    base_url: address.describe('of your instance; its settings.yml must list `json` under search.formats'),
+    privacy,
+    price: priceSchema.optional(),
+  }),
+  z.strictObject({
     kind: z.literal('local_search'),
     folders: z.array(folder).min(1),
     privacy,
@@ -138,6 +144,12 @@ const slotBase = {
   latency_ms: z.int().min(0).optional(),
   context: z.int().min(256).optional(),
   max_output: z.int().min(16).optional(),
+  parallel: z.int().min(1).optional().describe('most calls at a time; one that waits 30 s goes to another slot'),
+  output_tokens: z
+    .int()
+    .min(1)
+    .optional()
+    .describe('what it typically writes, for expectations of its price; 400 when left out'),
 };
 const expertFields = {
   upstream: name.optional(),
@@ -192,7 +204,10 @@ export const configSchema = z.strictObject({
     .prefault({}),
   trace: z
     .strictObject({
-      texts: z.enum(['off', 'on']).default('off').describe('keep requests and answers; those of private runs never are'),
+      texts: z
+        .enum(['off', 'on'])
+        .default('off')
+        .describe('keep requests and answers; those of private runs never are'),
       days: z.int().min(1).default(30),
     })
     .prefault({}),

@@ -1,10 +1,8 @@
 import { randomBytes } from 'node:crypto';
-import { join } from 'node:path';
 import type { FastifyInstance } from 'fastify';
 import { loadContract } from '../contract/load.ts';
 import type { PriceRow } from '../cost/catalog.ts';
-import { createLedger, type Ledger } from '../cost/ledger.ts';
-import type { PriceBook } from '../cost/price-book.ts';
+import type { Ledger } from '../cost/ledger.ts';
 import { builtInProfiles } from '../preferences/profiles.ts';
 import type { Slot } from '../preferences/slot.ts';
 import { createOrchestrator } from '../router/orchestrate.ts';
@@ -12,11 +10,6 @@ import type { Policy } from '../router/policy.ts';
 import type { Orchestrator } from '../router/run.ts';
 import { createApp } from '../server/app.ts';
 import { defaultTimings, type RelayedUpstream, type ServerParts, type SlotHealth } from '../server/parts.ts';
-import { createChargeStore } from '../store/charges.ts';
-import { type Database, openDatabase } from '../store/database.ts';
-import { createRunStore, type RunStore } from '../store/runs.ts';
-import { createSpendingStore, type SpendingStore } from '../store/spending.ts';
-import { createWriteQueue } from '../store/write-queue.ts';
 import type { Config } from './config.ts';
 import { gatewayKeys } from './keys.ts';
 import { ConfigError } from './load-config.ts';
@@ -26,6 +19,7 @@ import { relayedUpstream } from './relays.ts';
 import { openRemotePolicy } from './remote-policy.ts';
 import type { Environment } from './settings.ts';
 import { slotsFrom } from './slots.ts';
+import { openStorage } from './storage.ts';
 import { openTooling, type Tooling } from './tooling.ts';
 import { type ConnectedUpstream, defaultPatience, type Patience } from './upstreams.ts';
 
@@ -75,13 +69,13 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
     return relays.get(name)?.find(rest.join('/'))?.slot;
   });
   // Before the parts that are processes: a start that fails here leaves nothing behind.
-  const storage = openStorage(options, prices);
+  const storage = openStorage(config, options.home, prices);
   const contract = loadContract('slots-1');
   const tooling = await openTooling({ config, slots: configured, contract, place, patience, embed });
   const remote = openRemotePolicy(config.policy, tooling.upstreams, patience);
   const opened = await openPolicyOr(
     options.policy,
-    () => openPolicy(config, place, tooling.readProblem, remote),
+    () => openPolicy(config, place, tooling.readProblem, storage.skillCounts, remote),
     tooling,
   );
   const slots = configured.filter(({ id }) => tooling.tools.has(id));
@@ -162,48 +156,6 @@ function relaysFrom(
     }),
   );
 }
-
-interface Storage {
-  readonly ledger: Ledger;
-  readonly runs: RunStore;
-  readonly spending: SpendingStore;
-  readonly keepTexts: boolean;
-  readonly notes: readonly string[];
-  readonly close: () => void;
-}
-
-const dayMs = 86_400_000;
-
-function openStorage({ config, home }: GatewayOptions, prices: PriceBook): Storage {
-  const database = openDatabaseIn(config.store === 'memory' ? undefined : home);
-  const queue = createWriteQueue(database);
-  const runs = createRunStore(database, queue);
-  const ledger = createLedger(createChargeStore(database, queue), prices, Date.now);
-  const abandoned = ledger.recover();
-  runs.prune(Date.now() - config.trace.days * dayMs);
-  const note = `${abandoned} calls that an earlier process left unfinished were booked at their upper bound`;
-  const close = () => {
-    queue.flush();
-    database.close();
-  };
-  const spending = createSpendingStore(database, queue);
-  const keepTexts = config.trace.texts === 'on';
-  return { ledger, runs, spending, keepTexts, notes: abandoned > 0 ? [note] : [], close };
-}
-
-/** @throws ConfigError for a home that cannot hold one. */
-function openDatabaseIn(home: string | undefined): Database {
-  try {
-    return openDatabase(home === undefined ? ':memory:' : join(home, 'orchestra.db'));
-  } catch (error) {
-    const reason = error instanceof Error && 'code' in error ? String(error.code) : messageOf(error);
-    throw new ConfigError([
-      `ORCHESTRA_HOME: the database in ${home} cannot be opened (${reason}): name a folder that this user may write`,
-    ]);
-  }
-}
-
-const messageOf = (error: unknown): string => (error instanceof Error ? error.message : 'unknown reason');
 
 function slotHealth(id: string, config: Config, upstreams: ReadonlyMap<string, ConnectedUpstream>): SlotHealth {
   const slot = config.slots[id];

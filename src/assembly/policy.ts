@@ -3,6 +3,7 @@ import type { InferenceEngine } from '../inference/engine.ts';
 import { createEstimatePolicy } from '../router/policies/estimate.ts';
 import { createLlamaPolicy } from '../router/policies/llama.ts';
 import type { ProblemReader } from '../router/policies/problem-reading.ts';
+import type { SkillCounts } from '../router/policies/skills.ts';
 import type { Policy } from '../router/policy.ts';
 import type { Config } from './config.ts';
 import { type ModelsPlace, openEngine } from './engines.ts';
@@ -27,36 +28,44 @@ export async function openPolicy(
   config: Config,
   place: ModelsPlace,
   readProblem: ProblemReader | undefined,
+  skillCounts: SkillCounts,
   remote: Policy | undefined,
 ): Promise<OpenedPolicy> {
   const estimate = createEstimatePolicy({
     contract: loadContract('slots-2'),
+    skillCounts,
     ...(readProblem ? { readProblem } : {}),
   });
-  const { backend, model, fallback, context, thought, device, threads } = config.policy;
+  const alone = (policy: Policy, note: string) => ({ policy, fallback: undefined, engine: undefined, note });
+  const { backend, model, fallback } = config.policy;
   if (backend === 'estimate' || model === undefined) {
     const sources = readProblem ? 'cards, exact prices, embedded problems' : 'cards, exact prices, cues of the problem';
-    const note = `policy: estimate (${sources}; no trained weights are in use)`;
-    return { policy: estimate, fallback: undefined, engine: undefined, note };
+    return alone(estimate, `policy: estimate (${sources}; no trained weights are in use)`);
   }
+  const allowed = fallback === 'estimate' ? estimate : undefined;
   if (remote) {
     const note = `policy: ${remote.name}, on a server of class ${remote.place?.privacy}`;
-    return { policy: remote, fallback: fallback === 'estimate' ? estimate : undefined, engine: undefined, note };
+    return { ...alone(remote, note), fallback: allowed };
   }
+  const opened = await openLlama(model, config.policy, place);
+  if ('policy' in opened) return { ...opened, fallback: allowed };
+  if (!allowed) throw new ConfigError([`policy.model: ${opened.note}, and policy.fallback is \`none\``]);
+  return alone(estimate, `policy: estimate, because ${opened.note}`);
+}
+
+/** Only a note where the weights cannot be had. */
+async function openLlama(
+  model: string,
+  { context, thought, device, threads }: Config['policy'],
+  place: ModelsPlace,
+): Promise<Omit<OpenedPolicy, 'fallback'> | { readonly note: string }> {
   const contextTokens = context ?? unknownPolicy.contextTokens;
   const opened = await openEngine({ model, contextTokens, sequences: 1, device, threads }, place);
-  if (!opened.engine) {
-    if (fallback === 'none') throw new ConfigError([`policy.model: ${opened.note}, and policy.fallback is \`none\``]);
-    return {
-      policy: estimate,
-      fallback: undefined,
-      engine: undefined,
-      note: `policy: estimate, because ${opened.note}`,
-    };
-  }
+  if (!opened.engine) return { note: opened.note };
   const { engine, found } = opened;
   const facts = found.entry?.policy ?? unknownPolicy;
   if (facts.contract === 'beliefs-1') {
+    await engine.close();
     throw new ConfigError([`policy.model: ${model} speaks contract beliefs-1, which this version does not serve`]);
   }
   const policy = createLlamaPolicy({
@@ -66,10 +75,5 @@ export async function openPolicy(
     thoughtTokens: thought ?? facts.thoughtTokens,
   });
   const trained = found.entry?.policy?.trained === false ? ', which was not trained to route: for demonstration' : '';
-  return {
-    policy,
-    fallback: fallback === 'estimate' ? estimate : undefined,
-    engine,
-    note: `policy: ${opened.note}${trained}`,
-  };
+  return { policy, engine, note: `policy: ${opened.note}${trained}` };
 }

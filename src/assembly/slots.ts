@@ -68,6 +68,7 @@ function expertSlot(
     privacy: upstream?.privacy ?? 'local',
     regions: upstream?.regions ?? [],
     contextTokens: slot.context ?? local?.context ?? found?.contextTokens ?? defaults.contextTokens,
+    ...(slot.output_tokens === undefined ? {} : { typicalOutputTokens: slot.output_tokens }),
     maxOutputTokens: slot.max_output ?? (local ? Math.floor(local.context / 4) : defaults.maxOutputTokens),
     input: isAnswer ? slot.input : ['text'],
     clientTools: isAnswer && slot.tools,

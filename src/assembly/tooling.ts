@@ -37,14 +37,17 @@ export interface ToolingOptions {
 export async function openTooling(options: ToolingOptions): Promise<Tooling> {
   const { config, slots, contract, patience } = options;
   const notes: string[] = [];
-  const { sources, notes: sourceNotes } = await openSources(config);
-  notes.push(...sourceNotes);
+  const embedding = options.embed ? await openEmbedding(options.place.folder) : noEmbedding;
+  const opened = await openSources(config, embedding.embedder).catch(async (error: unknown) => {
+    await embedding.embedder?.close();
+    throw error;
+  });
+  const { sources } = opened;
+  notes.push(...embedding.notes, ...opened.notes);
   const sandboxes = await openSandboxes(config, notes);
   const upstreams = connectUpstreams(config, patience);
   // Last, because these are processes: whatever else is wrong must have said so before.
   const engines = await openEngines(config, options.place, notes);
-  const embedding = options.embed ? await openEmbedding(options.place.folder) : noEmbedding;
-  notes.push(...embedding.notes);
   const parts = { config, contract, upstreams, engines, sources, sandboxes, patience };
   const tools = new Map<string, Tool>();
   for (const slot of slots) {
@@ -60,6 +63,7 @@ export async function openTooling(options: ToolingOptions): Promise<Tooling> {
     close: async () => {
       for (const sandbox of sandboxes.values()) sandbox.close();
       await Promise.all([...engines.values()].map((engine) => engine.close()));
+      opened.close();
       await embedding.embedder?.close();
       await Promise.all([...upstreams.values()].map((upstream) => upstream.close()));
     },

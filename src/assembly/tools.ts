@@ -4,6 +4,7 @@ import type { Slot } from '../preferences/slot.ts';
 import { createAnswerTool } from '../tools/answer.ts';
 import { createReasoningTool } from '../tools/enhance-reasoning.ts';
 import type { Expert } from '../tools/expert.ts';
+import { limitParallel } from '../tools/limit-parallel.ts';
 import { createLocalExpert } from '../tools/local-expert.ts';
 import { createRemoteExpert } from '../tools/remote-expert.ts';
 import type { CodeSandbox } from '../tools/sandbox/sandbox.ts';
@@ -29,9 +30,13 @@ export interface ToolParts {
 
 /** The tool behind a slot, or undefined when something that it needs is missing. */
 export function toolFor(slot: Slot, slots: readonly Slot[], parts: ToolParts): Tool | undefined {
-  const { contract } = parts;
   const config = parts.config.slots[slot.id];
-  if (config === undefined) return undefined;
+  const tool = config && unlimitedTool(slot, config, slots, parts);
+  return tool && config.parallel !== undefined ? limitParallel(tool, config.parallel) : tool;
+}
+
+function unlimitedTool(slot: Slot, config: SlotConfig, slots: readonly Slot[], parts: ToolParts): Tool | undefined {
+  const { contract } = parts;
   if (config.role === 'search') return searchTool(slot, config, slots, parts);
   const expert = expertFor(config, parts);
   if (!expert) return undefined;

@@ -24,40 +24,39 @@ export interface Agreement {
  * @param groups for each group the chances of those who gave its answer, taken before the attempt.
  */
 export function weighAgreement(groups: readonly (readonly Chances[])[], prior: ProblemPrior): Agreement {
-  const sizes = groups.map((group) => group.length);
-  // Index −1: nobody is right.
-  const hypotheses = [-1, ...groups.keys()].map((right) => ({
-    right,
-    spelling: coincidences(
-      sizes.filter((_, index) => index !== right),
-      prior.coincidence,
-    ),
-  }));
-  const joint = prior.levels.map((weight, level) =>
-    hypotheses.map(({ right, spelling }) => weight * spelling * chanceOf(groups, right, level)),
-  );
-  const byLevel = joint.map((row) => sum(row));
-  const likelihood = sum(byLevel);
+  const members = groups.reduce((sum, group) => sum + group.length, 0);
+  // Of wrong answers in so many groups: the first of a group is free, the others coincide, and the groups do not.
+  const coincidences = (wrong: number, groupCount: number): number =>
+    prior.coincidence ** (wrong - groupCount) * (1 - prior.coincidence) ** Math.max(0, groupCount - 1);
+  const levels: number[] = [];
+  const right = groups.map(() => 0);
+  let likelihood = 0;
+  for (const [level, weight] of prior.levels.entries()) {
+    let ofLevel = weight * coincidences(members, groups.length) * chanceOf(groups, undefined, level);
+    for (const [index, group] of groups.entries()) {
+      const spelling = coincidences(members - group.length, groups.length - 1);
+      const joint = weight * spelling * chanceOf(groups, index, level);
+      right[index] = (right[index] ?? 0) + joint;
+      ofLevel += joint;
+    }
+    levels.push(ofLevel);
+    likelihood += ofLevel;
+  }
   return {
     likelihood,
-    levels: byLevel.map((value) => value / likelihood),
-    right: groups.map((_, group) => sum(joint.map((row) => row[group + 1] ?? 0)) / likelihood),
+    levels: levels.map((value) => value / likelihood),
+    right: right.map((value) => value / likelihood),
   };
 }
 
-/** Chance that exactly the group `right` is right at this level. */
-const chanceOf = (groups: readonly (readonly Chances[])[], right: number, level: number): number =>
-  groups.reduce(
-    (product, group, index) =>
-      group.reduce((inner, chances) => {
-        const chance = chances[level] ?? 0;
-        return inner * (index === right ? chance : 1 - chance);
-      }, product),
-    1,
-  );
-
-/** Chance that wrong answers fall into groups of these sizes. */
-const coincidences = (sizes: readonly number[], coincidence: number): number =>
-  coincidence ** (sum(sizes) - sizes.length) * (1 - coincidence) ** Math.max(0, sizes.length - 1);
-
-const sum = (values: readonly number[]): number => values.reduce((total, value) => total + value, 0);
+/** Chance that at this level exactly the members of one group are right; of none, when there is no such group. */
+function chanceOf(groups: readonly (readonly Chances[])[], rightGroup: number | undefined, level: number): number {
+  let product = 1;
+  for (const [index, group] of groups.entries()) {
+    for (const chances of group) {
+      const chance = chances[level] ?? 0;
+      product *= index === rightGroup ? chance : 1 - chance;
+    }
+  }
+  return product;
+}

@@ -73,7 +73,8 @@ interface Node {
   readonly groups: readonly Group[];
   /** Attempts that cannot be compared. */
   readonly loose: readonly Group[];
-  readonly tried: ReadonlySet<string>;
+  /** Slots that wrote an attempt, with the id of its group; empty for one that is only imagined. */
+  readonly tried: ReadonlyMap<string, string>;
   readonly path: Path;
   readonly turnsLeft: number;
   readonly attemptsLeft: number;
@@ -87,6 +88,8 @@ interface Search {
   readonly answers: readonly Writing[];
   readonly attempts: readonly Writing[];
   readonly utilityOf: (pRight: number, path: Path) => UtilityOfOption;
+  /** Of a certain right answer. */
+  readonly worth: number;
 }
 
 const isWriting = (option: UtilityOption): option is Writing => 'chances' in option;
@@ -112,6 +115,7 @@ export function expectedUtility(
     answers: options.filter(isWriting).filter(({ kind }) => kind === 'answer'),
     attempts: options.filter(isWriting).filter(({ kind }) => kind === 'attempt'),
     utilityOf: (pRight, path) => ({ pRight, utility: utilityOf(pRight, path, weights, scales) }),
+    worth: qualityScale * weights.quality,
   };
   const root = rootOf(state);
   const agreement = weigh(root, search);
@@ -120,13 +124,18 @@ export function expectedUtility(
 
 function utilityOfOption(option: UtilityOption, root: Node, agreement: Agreement, search: Search): UtilityOfOption {
   const path = along(root.path, option);
-  if (option.kind === 'answer') return search.utilityOf(expected(option.chances, agreement.levels), path);
   if (option.kind === 'deliver') return search.utilityOf(chanceOfDelivery(option.id, root, agreement), path);
+  const made = root.tried.get(option.id);
+  if (option.kind === 'answer') {
+    // Whoever wrote an attempt would write it again: a second answer of theirs is no second opinion.
+    const chance =
+      made === undefined ? expected(option.chances, agreement.levels) : chanceOfDelivery(made, root, agreement);
+    return search.utilityOf(chance, path);
+  }
   if (root.turnsLeft < 2) return nowhere;
-  // What can be compared with nothing teaches nothing: answering is the same for one turn less.
-  if (option.kind === 'attempt' && search.comparable === 0) return nowhere;
   if (option.kind === 'prepare') return afterPreparing(option.gain, path, agreement, search);
-  return afterAttempt(root, option, search, 1);
+  // What can be compared with nothing teaches nothing: answering is the same for one turn less.
+  return made !== undefined || search.comparable === 0 ? nowhere : afterAttempt(root, option, search, 1);
 }
 
 function utilityOf(pRight: number, path: Path, weights: Weights, scales: TiltScales): number {
@@ -136,8 +145,9 @@ function utilityOf(pRight: number, path: Path, weights: Weights, scales: TiltSca
   return qualityScale * weights.quality * pRight + softLimits + path.selectorWeight - path.dislike;
 }
 
+const dislikes = { answer: 0, deliver: 0, attempt: dislikeOfAttempt, prepare: dislikeOfPreparing } as const;
+
 function along(path: Path, option: UtilityOption): Path {
-  const dislikes = { answer: 0, deliver: 0, attempt: dislikeOfAttempt, prepare: dislikeOfPreparing };
   return {
     costUsd: path.costUsd + option.costUsd,
     latencyMs: path.latencyMs + option.latencyMs,
@@ -156,7 +166,7 @@ function rootOf({ attempts, turnsLeft, attemptsLeft }: SearchState): Node {
   return {
     groups: firsts.filter(({ comparable }) => comparable).map(groupOf),
     loose: firsts.filter(({ comparable }) => !comparable).map(groupOf),
-    tried: new Set(attempts.map(({ slot }) => slot)),
+    tried: new Map(attempts.map(({ id, slot, agreesWith }) => [slot, agreesWith ?? id])),
     path: start,
     turnsLeft,
     attemptsLeft,
@@ -169,8 +179,11 @@ const weigh = ({ groups }: Node, { prior }: Search): Agreement =>
     prior,
   );
 
-const expected = (chances: Chances, levels: readonly number[]): number =>
-  levels.reduce((sum, weight, level) => sum + weight * (chances[level] ?? 0), 0);
+function expected(chances: Chances, levels: readonly number[]): number {
+  let sum = 0;
+  for (let level = 0; level < levels.length; level += 1) sum += (levels[level] ?? 0) * (chances[level] ?? 0);
+  return sum;
+}
 
 function chanceOfDelivery(id: string, { groups, loose }: Node, { right, levels }: Agreement): number {
   const group = groups.findIndex((other) => other.id === id);
@@ -188,7 +201,7 @@ function afterPreparing(gain: number, path: Path, { levels }: Agreement, { answe
 /** The attempt agrees with a group, differs from all, or cannot be compared; each branch goes on as is best for it. */
 function afterAttempt(node: Node, option: Writing, search: Search, attemptsAhead: number): UtilityOfOption {
   const next: Omit<Node, 'groups' | 'loose'> = {
-    tried: new Set(node.tried).add(option.id),
+    tried: new Map(node.tried).set(option.id, ''),
     path: along(node.path, option),
     turnsLeft: node.turnsLeft - 1,
     attemptsLeft: node.attemptsLeft - 1,
@@ -213,7 +226,11 @@ function afterAttempt(node: Node, option: Writing, search: Search, attemptsAhead
   ];
   return branches
     .filter(({ chance }) => chance > 0)
-    .map(({ chance, child }) => ({ chance, best: bestFrom(child, search, attemptsAhead) }))
+    .map(({ chance, child }) => ({
+      chance,
+      // Where answers cannot be compared, further attempts would teach nothing either.
+      best: bestFrom(child, search, child === unsure ? 0 : attemptsAhead),
+    }))
     .reduce(
       (sum, { chance, best }) => ({
         utility: sum.utility + chance * best.utility,
@@ -236,11 +253,18 @@ function bestFrom(node: Node, search: Search, attemptsAhead: number): UtilityOfO
 function bestEnd(node: Node, search: Search): UtilityOfOption {
   const { right, levels } = weigh(node, search);
   const loose = node.loose.map(({ members: [chances = []] }) => expected(chances, levels));
-  const pRight = Math.max(0, ...right, ...loose);
-  return search.answers
-    .filter(({ id }) => !node.tried.has(id))
-    .map((answer) => search.utilityOf(expected(answer.chances, levels), along(node.path, answer)))
-    .reduce(better, search.utilityOf(pRight, node.path));
+  let best = search.utilityOf(Math.max(0, ...right, ...loose), node.path);
+  // The innermost loop of the search, thousands of rounds with a large roster. One more call can only cost, so whoever
+  // could not win for nothing is not priced.
+  const spent = best.utility - search.worth * best.pRight;
+  for (const answer of search.answers) {
+    const pRight = expected(answer.chances, levels);
+    const most = spent + search.worth * pRight + answer.selectorWeight;
+    if (most <= best.utility || node.tried.has(answer.id)) continue;
+    const end = search.utilityOf(pRight, along(node.path, answer));
+    if (end.utility > best.utility) best = end;
+  }
+  return best;
 }
 
 const better = (left: UtilityOfOption, right: UtilityOfOption): UtilityOfOption =>

@@ -79,7 +79,8 @@ export class SequencePool {
     const [first, ...others] = this.#free;
     if (first === undefined) return undefined;
     const best = others.reduce(
-      (chosen, candidate) => candidate.cachedPrefix(tokens, owner) > chosen.cachedPrefix(tokens, owner) ? candidate : chosen,
+      (chosen, candidate) =>
+        candidate.cachedPrefix(tokens, owner) > chosen.cachedPrefix(tokens, owner) ? candidate : chosen,
       first,
     );
     this.#free.splice(this.#free.indexOf(best), 1);

@@ -84,7 +84,20 @@ export function regionObjection(
   return outside.length === 0 ? undefined : `it may use ${outside.join(', ')}`;
 }
 
-function selectorObjection(slot: Slot, { allow, deny }: Limits): string | undefined {
+/** A search slot falls with the last of its sources; until then it goes without those that are forbidden. */
+function selectorObjection(slot: Slot, limits: Limits): string | undefined {
+  if (slot.role !== 'search' || slot.tools.length === 0) return objectionTo(slot, limits);
+  const objections = slot.tools.map((tool) => objectionTo(withOnly(tool, slot), limits));
+  return objections.includes(undefined) ? undefined : objections[0];
+}
+
+/** Whether the caller's selectors let this slot use one of its tools. */
+export const admitsTool = (tool: string, slot: Slot, limits: Limits): boolean =>
+  objectionTo(withOnly(tool, slot), limits) === undefined;
+
+const withOnly = (tool: string, slot: Slot): Slot => ({ ...slot, tools: [tool] });
+
+function objectionTo(slot: Slot, { allow, deny }: Limits): string | undefined {
   const denied = deny.find((selector) => matchesSelector(slot, selector));
   if (denied !== undefined) return `denied by \`${denied}\``;
   const admitted = allow.every((list) => list.some((selector) => matchesSelector(slot, selector)));

@@ -31,6 +31,8 @@ export interface Slot {
   readonly regions: readonly string[];
   readonly contextTokens: number;
   readonly maxOutputTokens: number;
+  /** What it usually writes, where that is known: for expectations, never for holds. */
+  readonly typicalOutputTokens?: number;
   readonly input: readonly Modality[];
   /** Whether it accepts client tools. */
   readonly clientTools: boolean;

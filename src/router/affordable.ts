@@ -7,8 +7,8 @@ import type { Tool, ToolInput } from '../tools/tool.ts';
 /** An answer shorter than this is not worth starting; also what is kept back for the end of a run. */
 export const leastAnswerTokens = 256;
 
-/** Roughly what an expert writes; for expectations, never for holds. */
-const typicalOutputTokens = 400;
+/** Roughly what an expert writes of whom nothing is known; for expectations, never for holds. */
+const usualOutputTokens = 400;
 /** Holds bound input tokens by bytes; real tokenizers need about a quarter of that. */
 const bytesPerToken = 4;
 
@@ -42,7 +42,8 @@ export function affordableOutputTokens(
 
 /** What the call will probably cost; undefined when a price is unknown. */
 export function expectedPrice(tool: Tool, input: ToolInput, prices: PriceBook): NanoUsd | undefined {
-  const bound = tool.bound({ ...input, maxOutputTokens: Math.min(input.maxOutputTokens, typicalOutputTokens) });
+  const typical = tool.slot.typicalOutputTokens ?? usualOutputTokens;
+  const bound = tool.bound({ ...input, maxOutputTokens: Math.min(input.maxOutputTokens, typical) });
   const priced = priceCall(bound.map(toExpectation), prices);
   return priced.known ? priced.total : undefined;
 }

@@ -2,7 +2,8 @@ import type { Contract } from '../contract/schema.ts';
 import type { Ledger } from '../cost/ledger.ts';
 import { type NanoUsd, zeroUsd } from '../cost/money.ts';
 import type { PriceBook } from '../cost/price-book.ts';
-import type { OrchestraError } from '../errors.ts';
+import { OrchestraError } from '../errors.ts';
+import { admitsTool } from '../preferences/limits.ts';
 import { checkSelectors } from '../preferences/selectors.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { RunStore } from '../store/runs.ts';
@@ -114,6 +115,7 @@ async function* takeTurns(state: RunState, clock: RunClock, parts: RouterParts):
       parts,
       keepBackOf(found),
     );
+    state.domains ??= asked.opinion.domains;
     const choice = choose(found.options, asked.opinion, state.spec.preferences.weights, parts.contract.tilt);
     const { id, role, slot } = choice.candidate;
     const { probability, records: candidates } = choice;
@@ -145,14 +147,15 @@ function turnOptions(
     attempts: knowsAttempts(parts.policy.contract) && !spec.needs.clientTools,
     turnsLeft,
     timeLeftMs,
-    inputFor: ({ role }: Slot, maxOutputTokens: number) => ({
+    inputFor: (slot: Slot, maxOutputTokens: number) => ({
       problem: state.problem,
       messages: spec.messages,
       evidence,
       privacy: state.privacy,
+      admitsSource: (name: string) => admitsTool(name, slot, spec.preferences.limits),
       privateTo: state.privateTo,
       maxOutputTokens,
-      answerOptions: role === 'answer' ? spec.answerOptions : {},
+      answerOptions: slot.role === 'answer' ? spec.answerOptions : {},
       signal,
     }),
   };
@@ -226,7 +229,7 @@ async function decide(spec: RunSpec, parts: RouterParts): Promise<DecideReport> 
     const asked = await askPolicy(
       policyInput(state, found, 1, maxTurns, clock.signal),
       state,
-      parts,
+      { ...parts, policy: dryPolicy(state, parts) },
       keepBackOf(found),
     );
     const { candidate, records } = choose(found.options, asked.opinion, spec.preferences.weights, parts.contract.tilt);
@@ -243,4 +246,13 @@ async function decide(spec: RunSpec, parts: RouterParts): Promise<DecideReport> 
   } finally {
     clock.stop();
   }
+}
+
+/** A dry run sends nothing anywhere and spends nothing, so a policy that runs elsewhere is not asked. */
+function dryPolicy(state: RunState, { policy, fallback }: RouterParts): Policy {
+  if (!policy.place) return policy;
+  const reason = `The policy ${policy.name} runs on a server and is not asked in a dry run`;
+  if (!fallback) throw new OrchestraError('policy_unavailable', `${reason}, and no fallback is allowed.`);
+  state.warn('policy_skipped', `${reason}; ${fallback.name} decided.`);
+  return fallback;
 }

@@ -48,6 +48,8 @@ export interface PolicyOpinion {
   /** True when prices and weights are already in π (expected utility), so that no tilt follows. */
   readonly weighted: boolean;
   readonly thought?: string;
+  /** Chance of each domain that the cards name, where the policy reads problems; feedback is counted by it. */
+  readonly domains?: ReadonlyMap<string, number>;
   readonly usage: Usage;
   /** True when whoever bills the usage gave no figure. */
   readonly estimated?: boolean;

@@ -40,6 +40,7 @@ export function recordOf(state: RunState, { policy, contract, now }: RecordConte
     usage: answer?.usage ?? nothingUsed,
     finishReason: answer?.finishReason,
     error: state.error,
+    ...(state.domains ? { domains: Object.fromEntries(state.domains) } : {}),
   };
 }
 
@@ -70,7 +71,7 @@ const isWebPage = (url: string): boolean => /^https?:/i.test(url) && URL.canPars
 export function storedRun(keyName: string, record: RunRecord): StoredRun {
   const { runId: id, createdAtMs, kind, status, requestedModel, model } = record;
   const preferences = { ...record.preferences, instruction: undefined };
-  const sources = isPrivate(record.privacy) ? [] : record.sources;
-  const text = JSON.stringify({ ...record, preferences, sources });
+  const readings = isPrivate(record.privacy) ? { sources: [], domains: undefined } : {};
+  const text = JSON.stringify({ ...record, preferences, ...readings });
   return { id, keyName, createdAtMs, kind, status, requestedModel, model, record: text };
 }

@@ -36,6 +36,7 @@ export class RunState {
   error: RunError | undefined;
   forcedBy: ForcingLimit | undefined;
   textSent = false;
+  domains: ReadonlyMap<string, number> | undefined;
   /** How the attempts in the evidence ended, by id. */
   private readonly attempts = new Map<string, Answer>();
 

@@ -124,6 +124,8 @@ export interface RunRecord {
   readonly warnings: readonly RunWarning[];
   readonly usage: ClientUsage;
   readonly finishReason: FinishReason | undefined;
+  /** Chance of each domain of the problem, where the policy told; what feedback is counted under. */
+  readonly domains?: Readonly<Record<string, number>>;
   readonly error: RunError | undefined;
 }
 

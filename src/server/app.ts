@@ -6,6 +6,7 @@ import { chatRoutes } from './chat.ts';
 import { allowCrossOrigin } from './cors.ts';
 import { describeApi } from './docs.ts';
 import { frontRoutes } from './front.ts';
+import { createAnswerOnce } from './idempotency.ts';
 import { InFlight } from './in-flight.ts';
 import { collectMethods } from './methods.ts';
 import { modelRoutes } from './models.ts';
@@ -57,10 +58,11 @@ export function createApp(parts: ServerParts): FastifyInstance {
   app.register(async (front) => frontRoutes(front, parts));
   app.register(async (api) => {
     authenticate(api, parts);
-    chatRoutes(api, parts, inFlight);
+    const once = createAnswerOnce(api, parts.now);
+    chatRoutes(api, parts, inFlight, once);
     modelRoutes(api, parts);
     orchestraRoutes(api, parts, inFlight);
-    relayRoutes(api, parts, inFlight);
+    relayRoutes(api, parts, inFlight, once);
   });
   app.register(refuseOtherMethods);
   return app;
@@ -80,5 +82,10 @@ function drainOnClose(app: FastifyInstance, inFlight: InFlight, drainMs: number)
     }, drainMs);
   });
   app.addHook('onRequest', (_request, _reply, done) => done(timer && goodbye()));
+  // A connection that becomes idle only now is kept alive by nobody but its client, and would hold up the end.
+  app.addHook('onResponse', (_request, _reply, done) => {
+    if (timer) setImmediate(() => app.server.closeIdleConnections());
+    done();
+  });
   app.addHook('onClose', async () => clearTimeout(timer));
 }

@@ -1,5 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { routeSchemas } from './docs.ts';
+import type { AnswerOnce } from './idempotency.ts';
 import type { InFlight } from './in-flight.ts';
 import type { ServerParts } from './parts.ts';
 import { answerByRelay } from './relay.ts';
@@ -11,11 +12,14 @@ import { isStrict } from './strict.ts';
 
 const systemFingerprint = 'fp_orchestra1';
 
-export function chatRoutes(app: FastifyInstance, parts: ServerParts, inFlight: InFlight): void {
+export function chatRoutes(app: FastifyInstance, parts: ServerParts, inFlight: InFlight, once: AnswerOnce): void {
   app.post('/v1/chat/completions', { schema: routeSchemas.chat }, async (request, reply) => {
     const target = resolveModel(modelOf(request.body), parts);
-    if (target.kind === 'run') return answerByRun(request, reply, parts, inFlight, target.profile);
-    return answerByRelay(request, reply, parts, inFlight, target, '/chat/completions');
+    return once(request, reply, () =>
+      target.kind === 'run'
+        ? answerByRun(request, reply, parts, inFlight, target.profile)
+        : answerByRelay(request, reply, parts, inFlight, target, '/chat/completions'),
+    );
   });
 }
 

@@ -3,6 +3,7 @@ import swaggerUi from '@fastify/swagger-ui';
 import type { FastifyInstance, FastifySchema } from 'fastify';
 import { jsonSchemaTransform } from 'fastify-type-provider-zod';
 import { z } from 'zod';
+import { feedbackBody, runsQuery, usageQuery } from './run-queries.ts';
 import { chatRequest, relayRequest } from './wire.ts';
 
 /**
@@ -41,6 +42,10 @@ const anyObject = z.looseObject({});
 
 const ownHeaders = z.object({
   'x-orchestra-preferences': z.string().optional().describe('`preferences` as JSON or base64url of it, at most 4 KB.'),
+  'idempotency-key': z
+    .string()
+    .optional()
+    .describe('The same request under the same key is answered once within ten minutes; at most 255 characters.'),
   'x-orchestra-strict': z.enum(['1']).optional().describe('Leaves out everything that OpenAI does not have.'),
 });
 
@@ -94,7 +99,15 @@ export const routeSchemas = {
   models: described('OpenAI', 'What is served'),
   model: described('OpenAI', 'One model'),
   slots: described('Orchestra', 'What the loop can choose, with prices, classes and health'),
+  runs: described('Orchestra', 'Runs and relays of this key, newest first', { querystring: runsQuery }),
   run: described('Orchestra', 'The whole record of one run or relay of this key'),
+  eraseRun: described('Orchestra', 'Erases the texts of a run; money and decisions stay'),
+  feedback: described('Orchestra', 'Says how good the answer was; the last word stands', {
+    body: withExample(feedbackBody, { score: 1, comment: 'Right, and short.' }),
+  }),
+  usage: described('Orchestra', 'What this key spent and may spend, by day, model and tool', {
+    querystring: usageQuery,
+  }),
   cancel: described('Orchestra', 'Stops a run or relay'),
   decide: described('Orchestra', 'A dry run: what the first turn would choose. Calls no tool', {
     body: withExample(chatRequest, chatExample),

@@ -1,14 +1,15 @@
 import type { FastifyInstance } from 'fastify';
 import { OrchestraError } from '../errors.ts';
 import type { Slot } from '../preferences/slot.ts';
-import type { RunRecord } from '../router/run.ts';
 import { routeSchemas } from './docs.ts';
 import type { InFlight } from './in-flight.ts';
 import { pricing } from './models.ts';
 import type { ServerParts, SlotHealth } from './parts.ts';
-import { decideReport, wholeReport } from './report.ts';
+import { decideReport } from './report.ts';
 import { prepareRun } from './run.ts';
+import { runRoutes } from './run-history.ts';
 import { modelOf, resolveModel } from './served-models.ts';
+import { usageRoutes } from './usage.ts';
 
 /** Our own endpoints, all under `/v1/orchestra`. */
 export function orchestraRoutes(app: FastifyInstance, parts: ServerParts, inFlight: InFlight): void {
@@ -17,25 +18,8 @@ export function orchestraRoutes(app: FastifyInstance, parts: ServerParts, inFlig
     data: parts.slots.map((slot) => slotReport(slot, parts.slotHealth(slot.id))),
   }));
 
-  app.get<{ Params: { id: string } }>(
-    '/v1/orchestra/runs/:id',
-    { schema: routeSchemas.run },
-    async ({ params, caller }) => {
-      const stored = parts.runs.find(params.id, caller.name);
-      if (!stored) throw unknownRun(params.id);
-      // Written by the router or by a relay, always a RunRecord.
-      return wholeReport(JSON.parse(stored.record) as RunRecord);
-    },
-  );
-
-  app.post<{ Params: { id: string } }>(
-    '/v1/orchestra/runs/:id/cancel',
-    { schema: routeSchemas.cancel },
-    async ({ params, caller }) => {
-      if (!inFlight.cancel(params.id, caller.name)) throw unknownRun(params.id);
-      return { run_id: params.id, status: 'cancelling' };
-    },
-  );
+  runRoutes(app, parts, inFlight);
+  usageRoutes(app, parts);
 
   app.post('/v1/orchestra/decide', { schema: routeSchemas.decide }, async (request, reply) => {
     const name = modelOf(request.body);
@@ -55,9 +39,6 @@ export function orchestraRoutes(app: FastifyInstance, parts: ServerParts, inFlig
     }
   });
 }
-
-const unknownRun = (id: string) =>
-  new OrchestraError('not_found', `There is no run \`${id.slice(0, 64)}\` of this key.`);
 
 const slotReport = (slot: Slot, health: SlotHealth) => ({
   id: slot.id,

@@ -3,8 +3,9 @@ import type { Ledger } from '../cost/ledger.ts';
 import type { PriceBook } from '../cost/price-book.ts';
 import type { Ceiling, Profile, RequestedPreferences } from '../preferences/schema.ts';
 import type { Slot } from '../preferences/slot.ts';
-import type { Orchestrator } from '../router/run.ts';
+import type { Orchestrator, RunRecord } from '../router/run.ts';
 import type { RunStore } from '../store/runs.ts';
+import type { SpendingStore } from '../store/spending.ts';
 import type { Relay } from '../upstream/relay.ts';
 
 /** Who may call, and what the caller may ask for at most. */
@@ -72,6 +73,7 @@ export const defaultTimings: ServerTimings = {
 export interface ServerParts {
   readonly orchestrator: Orchestrator;
   readonly runs: RunStore;
+  readonly spending: SpendingStore;
   readonly ledger: Ledger;
   readonly prices: PriceBook;
   /** What the loop can choose. */
@@ -92,6 +94,10 @@ export interface ServerParts {
   readonly timings: ServerTimings;
   /** Drops everything that OpenAI's API does not have, for every request. */
   readonly strict: boolean;
+  /** Whether requests and answers are kept beside their records; those of private runs never are. */
+  readonly keepTexts: boolean;
+  /** Told what the owner of a run said of its answer, and what was said before. */
+  readonly onFeedback?: (record: RunRecord, score: number, scoreBefore: number | undefined) => void;
   readonly now: () => number;
   /** At least 24 characters of `[A-Za-z0-9]`, never the same twice. */
   readonly newId: () => string;

@@ -5,6 +5,7 @@ import type { RelayResponse } from '../upstream/relay.ts';
 import type { JsonObject, RelayPath } from '../upstream/relay-request.ts';
 import { collectPreferences } from './caller-preferences.ts';
 import { routeSchemas } from './docs.ts';
+import type { AnswerOnce } from './idempotency.ts';
 import type { InFlight, Ticket } from './in-flight.ts';
 import type { RelayedModel, RelayedUpstream, ServerParts } from './parts.ts';
 import { openCharge, type RelayCharge } from './relay-charge.ts';
@@ -15,16 +16,19 @@ import { budgetHeader, costHeader, limitReport } from './report.ts';
 import { maxCostPerDayOf } from './run.ts';
 import { modelOf, resolveModel } from './served-models.ts';
 import { isStrict } from './strict.ts';
+import { sendWhole } from './whole-answer.ts';
 import { parseRelayRequest } from './wire.ts';
 
 /** Endpoints that only relays serve. */
-export function relayRoutes(app: FastifyInstance, parts: ServerParts, inFlight: InFlight): void {
+export function relayRoutes(app: FastifyInstance, parts: ServerParts, inFlight: InFlight, once: AnswerOnce): void {
   const schemas = { '/embeddings': routeSchemas.embeddings, '/completions': routeSchemas.completions };
   for (const path of ['/embeddings', '/completions'] as const) {
     app.post(`/v1${path}`, { schema: schemas[path] }, async (request, reply) => {
       const name = modelOf(request.body);
       const target = resolveModel(name, parts);
-      if (target.kind === 'relay') return answerByRelay(request, reply, parts, inFlight, target, path);
+      if (target.kind === 'relay') {
+        return once(request, reply, () => answerByRelay(request, reply, parts, inFlight, target, path));
+      }
       throw new OrchestraError('invalid_request', `The model \`${name}\` serves /v1/chat/completions only.`, {
         param: 'model',
       });
@@ -116,8 +120,8 @@ function pass(
   const { reply, charge, facts, parts, strict } = relaying;
   reply.headers(response.headers);
   if (response.kind === 'stream') return passStream(relaying, response.events);
-  reply.header('content-type', 'application/json; charset=utf-8');
   if (response.kind === 'rejected') {
+    reply.header('content-type', 'application/json; charset=utf-8');
     recordRelay(facts, charge.release(), new OrchestraError('invalid_request', response.error.message), parts);
     return reply.code(response.status).send(JSON.stringify({ error: response.error }));
   }
@@ -126,5 +130,6 @@ function pass(
   const record = recordRelay(facts, bill, undefined, parts);
   if (!strict) reply.headers({ ...costHeader(record), ...budgetHeader(parts.ledger, key) });
   const shown = relayedUsage(body['usage'], record, parts, strict);
-  return reply.send(JSON.stringify({ ...body, usage: shown, ...relayReport(record, strict) }));
+  const told = JSON.stringify({ ...body, usage: shown, ...relayReport(record, strict) });
+  return sendWhole(reply, { body: told, privacy: record.privacy });
 }

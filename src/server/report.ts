@@ -1,9 +1,12 @@
 import type { BudgetLimits, Ledger } from '../cost/ledger.ts';
 import { formatUsd, type NanoUsd, nanoUsd, toUsdNumber, zeroUsd } from '../cost/money.ts';
 import { mergeLines, type PriceBook, type PricedUsage } from '../cost/price-book.ts';
-import type { LimitApplied } from '../preferences/limits.ts';
+import type { LimitApplied, Needs } from '../preferences/limits.ts';
 import type { EffectivePreferences } from '../preferences/request.ts';
 import type { CandidateRecord, DecideReport, RunRecord, TurnRecord } from '../router/run.ts';
+import type { Feedback } from '../store/run-texts.ts';
+import type { FoundRun } from '../store/runs.ts';
+import type { Conversation } from './kept-texts.ts';
 import type { WireUsage } from './wire.ts';
 
 /** RunRecord in the words of the API: what clients, the run endpoint and the headers show. */
@@ -29,17 +32,45 @@ export const relayReportOf = (record: RunRecord): Report => head(record);
 
 const fits = (report: Report): boolean => Buffer.byteLength(JSON.stringify(report)) <= mostInlineBytes;
 
+/** One line of a list. */
+export function listedReport(record: RunRecord, found: FoundRun): Report {
+  const { run_id, status, model, cost } = head(record);
+  const { currency, total } = cost;
+  return { run_id, status, model, cost: { currency, total }, ...circumstances(record), ...afterwards(found) };
+}
+
+const circumstances = (record: RunRecord) => ({
+  kind: record.kind,
+  created: Math.floor(record.createdAtMs / 1000),
+  duration_ms: record.durationMs,
+  requested_model: record.requestedModel,
+});
+
+/** What came after the run. */
+const afterwards = ({ feedback, textsErased }: FoundRun) => ({
+  ...(feedback ? { feedback: feedbackReport(feedback) } : {}),
+  ...(textsErased ? { texts_erased: true } : {}),
+});
+
+export const feedbackReport = ({ score, comment, atMs }: Feedback) => ({
+  score,
+  ...(comment === undefined ? {} : { comment }),
+  created: Math.floor(atMs / 1000),
+});
+
 /** Everything, for the run endpoint. */
-export function wholeReport(record: RunRecord): Report {
+export function foundReport(record: RunRecord, found: FoundRun): Report {
   return {
     ...head(record),
-    kind: record.kind,
-    created: Math.floor(record.createdAtMs / 1000),
-    duration_ms: record.durationMs,
-    requested_model: record.requestedModel,
+    ...circumstances(record),
+    privacy: record.privacy,
     finish_reason: record.finishReason ?? null,
     turns: record.turns.map(turnReport),
+    sources: record.sources,
     ...(record.error ? { failure: { code: record.error.code, message: record.error.message } } : {}),
+    // Written by the server, always a Conversation.
+    ...(found.conversation === undefined ? {} : { texts: JSON.parse(found.conversation) as Conversation }),
+    ...afterwards(found),
   };
 }
 
@@ -182,10 +213,18 @@ export const turnReport = (turn: TurnRecord) => ({
 
 export const limitReport = ({ limit, value, source, removed }: LimitApplied) => ({
   limit,
-  value: limit === 'max_cost_usd' && typeof value === 'number' ? value / 1e9 : value,
+  value: limitValue(limit, value),
   source,
   removed,
 });
+
+/** As the API writes it: dollars for nano-dollars, its own words for what a request needs. */
+function limitValue(limit: string, value: unknown): unknown {
+  if (limit === 'max_cost_usd' && typeof value === 'number') return value / 1e9;
+  if (limit !== 'capabilities') return value;
+  const { input, clientTools, jsonSchema, contextTokens } = value as Needs; // What `maskSlots` puts there.
+  return { input, client_tools: clientTools, json_schema: jsonSchema, context_tokens: contextTokens };
+}
 
 function preferencesReport({ profile, weights, instruction, limits, ...wishes }: EffectivePreferences): Report {
   return {

@@ -2,6 +2,8 @@ import type { FastifyReply } from 'fastify';
 import { OrchestraError, toOrchestraError } from '../errors.ts';
 import type { RunEvent } from '../router/run.ts';
 import type { ChatDelta } from '../upstream/chat.ts';
+import { citationsOf } from './citations.ts';
+import { keepTexts } from './kept-texts.ts';
 import { liveEvent, progressLine } from './progress.ts';
 import { inlineReport, usageOf, withoutCost } from './report.ts';
 import { followRun, newAnswer, type Run, reasoningField, throwFailure, wireReason } from './run.ts';
@@ -35,8 +37,12 @@ async function tell(run: Run, writer: StreamWriter): Promise<void> {
     if (event.type !== 'answer-delta') await tellWork(run, writer, event, answer.text() === '');
     else for (const delta of answer.accept(event.delta)) await tellDelta(delta);
   });
+  const rest = answer.finish();
+  keepTexts(run, record, answer.text());
   throwFailure(run, record);
-  for (const delta of answer.finish()) await tellDelta(delta);
+  for (const delta of rest) await tellDelta(delta);
+  const annotations = citationsOf(record);
+  if (annotations.length > 0) await writer.delta({ annotations });
   const report = strict ? {} : { x_orchestra: inlineReport(record) };
   await writer.finish(wireReason(run, record, answer), chat.includeUsage ? {} : report);
   if (chat.includeUsage) {

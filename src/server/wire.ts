@@ -97,12 +97,24 @@ export interface WireUsage {
   readonly cost_details?: Readonly<Record<string, number>>;
 }
 
+/** OpenAI's way to cite a web page; clients refuse the whole answer when one of the four is missing. */
+export interface WireCitation {
+  readonly type: 'url_citation';
+  readonly url_citation: {
+    readonly url: string;
+    readonly title: string;
+    readonly start_index: number;
+    readonly end_index: number;
+  };
+}
+
 export interface WireMessage {
   readonly role: 'assistant';
   readonly content: string | null;
   readonly refusal: null;
   readonly reasoning_content?: string;
   readonly reasoning?: string;
+  readonly annotations?: WireCitation[];
   readonly tool_calls?: WireToolCall[];
   readonly function_call?: { readonly name: string; readonly arguments: string };
 }
@@ -129,6 +141,7 @@ export interface WireDelta {
   readonly content?: string;
   readonly reasoning_content?: string;
   readonly reasoning?: string;
+  readonly annotations?: WireCitation[];
   readonly tool_calls?: {
     readonly index: number;
     readonly id?: string;

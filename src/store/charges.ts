@@ -1,3 +1,4 @@
+import { type AccountTotals, createAccounts } from './accounts.ts';
 import type { Database } from './database.ts';
 import type { WriteQueue } from './write-queue.ts';
 
@@ -22,11 +23,6 @@ export type HoldResult =
   | { readonly held: true; readonly chargeId: number }
   | { readonly held: false; readonly scope: string; readonly availableNano: number };
 
-export interface AccountTotals {
-  readonly spentNano: number;
-  readonly heldNano: number;
-}
-
 /**
  * Charges and the running totals of their scopes; each method is one atomic step, however requests interleave. A hold is
  * on disk before its call is made; what closes it follows within milliseconds, and always before the next hold looks.
@@ -41,16 +37,7 @@ export interface ChargeStore {
   settleAbandoned(): number;
 }
 
-interface ChargeRow {
-  readonly amount_nano: number;
-  readonly scopes: string;
-  readonly state: string;
-}
-
 export function createChargeStore(database: Database, queue: WriteQueue): ChargeStore {
-  const readAccount = database.prepare<[string], { spent_nano: number; held_nano: number }>(
-    'SELECT spent_nano, held_nano FROM accounts WHERE scope = ?',
-  );
   const addToAccount = database.prepare(
     `INSERT INTO accounts (scope, spent_nano, held_nano) VALUES (?, ?, ?)
      ON CONFLICT (scope) DO UPDATE SET
@@ -62,54 +49,76 @@ export function createChargeStore(database: Database, queue: WriteQueue): Charge
   const insertCharge = database.prepare(
     `INSERT INTO charges (run_id, key_name, scopes, state, at_ms, amount_nano) VALUES (?, ?, ?, 'held', ?, ?)`,
   );
-  const readCharge = database.prepare<[number], ChargeRow>(
-    'SELECT amount_nano, scopes, state FROM charges WHERE id = ?',
-  );
   const closeCharge = database.prepare('UPDATE charges SET state = ?, amount_nano = ?, lines = ? WHERE id = ?');
-  const heldCharges = database.prepare<[], { id: number; amount_nano: number }>(
-    `SELECT id, amount_nano FROM charges WHERE state = 'held'`,
+  const heldCharges = database.prepare<[], { id: number; amount_nano: number; scopes: string }>(
+    `SELECT id, amount_nano, scopes FROM charges WHERE state = 'held'`,
   );
 
-  const totals = (scope: string): AccountTotals => {
-    const row = readAccount.get(scope);
-    return { spentNano: row?.spent_nano ?? 0, heldNano: row?.held_nano ?? 0 };
-  };
+  const accounts = createAccounts(database, queue);
+  const open = new Map<number, { readonly amountNano: number; readonly scopes: readonly string[] }>();
 
   const hold = (request: ChargeRequest): HoldResult => {
     for (const { name, limitNano } of request.scopes) {
       if (limitNano === undefined) continue;
-      const { spentNano, heldNano } = totals(name);
+      const { spentNano, heldNano } = accounts.totals(name);
       const availableNano = limitNano - spentNano - heldNano;
       if (request.amountNano + request.keepBackNano > availableNano) return { held: false, scope: name, availableNano };
     }
-    const names = request.scopes.map(({ name }) => name);
-    for (const name of names) addToAccount.run(name, 0, request.amountNano);
+    const scopes = request.scopes.map(({ name }) => name);
     const { runId, keyName, atMs, amountNano } = request;
-    const { lastInsertRowid } = insertCharge.run(runId, keyName, JSON.stringify(names), atMs, amountNano);
-    return { held: true, chargeId: Number(lastInsertRowid) };
+    accounts.move(scopes, 0, amountNano);
+    const chargeId = withUndo(
+      () =>
+        queue.transaction(() => {
+          for (const scope of scopes) addToAccount.run(scope, 0, amountNano);
+          return Number(insertCharge.run(runId, keyName, JSON.stringify(scopes), atMs, amountNano).lastInsertRowid);
+        }),
+      () => accounts.move(scopes, 0, -amountNano),
+    );
+    open.set(chargeId, { amountNano, scopes });
+    return { held: true, chargeId };
   };
 
-  const close = (chargeId: number, state: string, spentNano: number, lines: string): void => {
-    const charge = readCharge.get(chargeId);
-    if (charge?.state !== 'held') throw new Error(`charge ${chargeId} is not on hold`);
-    // Written by `hold` above, always a list of names.
-    for (const scope of JSON.parse(charge.scopes) as string[]) moveFromHeld.run(spentNano, charge.amount_nano, scope);
-    closeCharge.run(state, spentNano, lines, chargeId);
+  const close = (chargeId: number, state: 'settled' | 'released', spentNano: number, lines: string): void => {
+    const charge = open.get(chargeId);
+    if (!charge) throw new Error(`charge ${chargeId} is not on hold`);
+    open.delete(chargeId);
+    accounts.move(charge.scopes, spentNano, -charge.amountNano);
+    queue.defer(() => {
+      for (const scope of charge.scopes) moveFromHeld.run(spentNano, charge.amountNano, scope);
+      closeCharge.run(state, spentNano, lines, chargeId);
+    });
+  };
+
+  const settleAbandoned = (): number => {
+    const charges = heldCharges.all();
+    for (const { id, amount_nano: amountNano, scopes } of charges) {
+      // Written by `hold` above, always a list of names.
+      for (const scope of JSON.parse(scopes) as string[]) moveFromHeld.run(amountNano, amountNano, scope);
+      closeCharge.run('abandoned', amountNano, '[]', id);
+    }
+    return charges.length;
   };
 
   return {
-    hold: (request) => queue.transaction(() => hold(request)),
-    settle: (id, amountNano, lines) => queue.defer(() => close(id, 'settled', amountNano, lines)),
-    release: (id) => queue.defer(() => close(id, 'released', 0, '[]')),
-    totals: (scope) => {
-      queue.flush();
-      return totals(scope);
+    hold,
+    settle: (id, amountNano, lines) => close(id, 'settled', amountNano, lines),
+    release: (id) => close(id, 'released', 0, '[]'),
+    totals: accounts.totals,
+    settleAbandoned: () => {
+      const count = queue.transaction(settleAbandoned);
+      accounts.forget();
+      open.clear();
+      return count;
     },
-    settleAbandoned: () =>
-      queue.transaction(() => {
-        const charges = heldCharges.all();
-        for (const { id, amount_nano } of charges) close(id, 'abandoned', amount_nano, '[]');
-        return charges.length;
-      }),
   };
+}
+
+function withUndo<Result>(work: () => Result, undo: () => void): Result {
+  try {
+    return work();
+  } catch (error) {
+    undo();
+    throw error;
+  }
 }

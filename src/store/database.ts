@@ -21,7 +21,6 @@ const migrations: readonly string[] = [
      amount_nano INTEGER NOT NULL,
      lines TEXT NOT NULL DEFAULT '[]'
    ) STRICT;
-   CREATE INDEX charges_by_run ON charges (run_id);
    CREATE INDEX charges_held ON charges (state) WHERE state = 'held';
    CREATE TABLE runs (
      id TEXT PRIMARY KEY,
@@ -50,6 +49,13 @@ const migrations: readonly string[] = [
      comment TEXT
    ) STRICT;
    CREATE INDEX charges_by_key ON charges (key_name, at_ms);`,
+  `CREATE TABLE skill_counts (
+     model TEXT NOT NULL,
+     domain TEXT NOT NULL,
+     right_sum REAL NOT NULL CHECK (right_sum >= 0),
+     wrong_sum REAL NOT NULL CHECK (wrong_sum >= 0),
+     PRIMARY KEY (model, domain)
+   ) STRICT, WITHOUT ROWID;`,
 ];
 
 /**
@@ -59,10 +65,11 @@ const migrations: readonly string[] = [
  */
 export function openDatabase(path: string): Database {
   if (path !== ':memory:') mkdirSync(dirname(path), { recursive: true, mode: 0o700 });
-  const database = new Sqlite(path);
+  // Two processes would each take the other's holds for those of a dead one: whoever comes second is refused.
+  const database = new Sqlite(path, { timeout: 1_000 });
+  database.pragma('locking_mode = EXCLUSIVE');
   database.pragma('journal_mode = WAL');
   database.pragma('synchronous = NORMAL');
-  database.pragma('busy_timeout = 5000');
   database.pragma('foreign_keys = ON');
   // What is erased shall be gone from the file, not only from the index of it.
   database.pragma('secure_delete = ON');

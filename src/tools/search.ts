@@ -60,7 +60,10 @@ export function createSearchTool(options: SearchToolOptions): Tool {
 const ownMachines = 'self_hosted';
 
 const admitted = (sources: readonly SearchSource[], input: ToolInput, least: PrivacyClass = 'any') =>
-  sources.filter(({ privacy }) => satisfiesPrivacy(privacy, strictestPrivacy(input.privacy, least)));
+  sources.filter(
+    ({ name, privacy }) =>
+      input.admitsSource(name) && satisfiesPrivacy(privacy, strictestPrivacy(input.privacy, least)),
+  );
 
 const failed = (reason: string, retryable = false): Observation => ({ kind: 'failed', reason, retryable });
 

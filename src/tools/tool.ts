@@ -12,8 +12,10 @@ export interface ToolInput {
   /** The client's messages, verbatim and whole. */
   readonly messages: readonly ChatMessage[];
   readonly evidence: Evidence;
-  /** Least class that may see a byte of this run; a search slot skips sources below it. */
+  /** Least class that may see a byte of this run; a search slot passes sources below it over. */
   readonly privacy: PrivacyClass;
+  /** Whether the caller's limits let a search slot ask the source of this name. */
+  readonly admitsSource: (name: string) => boolean;
   /** Owner of a private run, whose traces in a model's cache nobody else may use. */
   readonly privateTo: string | undefined;
   /** Most tokens an expert may write; the hold was made for this. */

@@ -33,7 +33,6 @@ describe('one mistake is one line with path and way out', () => {
       { limits: { max_turn: 3 } },
       'limits.max_turn: unknown key: did you mean `max_turns`?',
     ],
-    ['a key that resembles nothing', { trace: { qqqqqqqq: 1 } }, 'trace.qqqqqqqq: unknown key: known here: days'],
     [
       'an unknown key of a slot',
       withSlot({ latencyms: 3 }),
@@ -66,11 +65,6 @@ describe('one mistake is one line with path and way out', () => {
       'an unknown role',
       withSlot({ role: 'anwser' }),
       "slots.answer-1.role: Invalid discriminator value. Expected 'answer' | 'enhance_reasoning' | 'search'",
-    ],
-    [
-      'an unknown kind of tool',
-      { tools: { web: { kind: 'bing' } } },
-      "tools.web.kind: Invalid discriminator value. Expected 'tavily' | 'local_search' | 'sandbox'",
     ],
     [
       'a slot id that would tell a brand',
@@ -185,6 +179,13 @@ describe('one mistake is one line with path and way out', () => {
     ],
   ])('%s', (_, value, line) => {
     expect(linesOf(value)).toEqual([line]);
+  });
+
+  test.each<[string, unknown, RegExp]>([
+    ['a key that resembles nothing', { trace: { qqqqqqqq: 1 } }, /^trace\.qqqqqqqq: unknown key: known here: .*days/],
+    ['an unknown kind of tool', { tools: { web: { kind: 'bing' } } }, /^tools\.web\.kind: .*Expected 'tavily' \|/],
+  ])('%s is told what there is', (_, value, line) => {
+    expect(linesOf(value)).toEqual([expect.stringMatching(line)]);
   });
 
   test('an address that others can reach without a word about keys', () => {

@@ -105,6 +105,29 @@ describe('the configuration', () => {
     expect(() => parseConfig({ upstreams, slots }, {})).toThrow(/^slots\.answer-1\.json_schema: .*leave it out$/);
   });
 
+  test('wants a policy on a server to have a server, a model and a price', () => {
+    const linesOf = (policy: object) => {
+      try {
+        parseConfig({ upstreams, policy }, {});
+        return [];
+      } catch (error) {
+        return error instanceof Error ? error.message.split('\n') : [];
+      }
+    };
+    const remote = { backend: 'remote', upstream: 'gpt', model: 'm', price: { input: 0, output: 0 } };
+    expect(linesOf(remote)).toEqual([]);
+    expect(linesOf({ backend: 'remote', model: 'm' })).toEqual([
+      'policy: the remote backend needs `upstream` and `model`',
+    ]);
+    expect(linesOf({ ...remote, upstream: 'gtp' })).toEqual([
+      'policy.upstream: no entry of `upstreams` is called `gtp`: did you mean `gpt`?',
+    ]);
+    expect(linesOf({ backend: 'remote', upstream: 'gpt', model: 'm' })).toEqual([
+      'policy.price: write what `gpt` charges; a machine of your own: { input: 0, output: 0 }',
+    ]);
+    expect(linesOf({ upstream: 'gpt' })).toEqual(['policy.upstream: only the remote backend has one: leave it out']);
+  });
+
   test('without a file speaks Messages to Anthropic, and relays the others alone', () => {
     const { config } = defaultConfig({ ANTHROPIC_API_KEY: 'a', OPENAI_API_KEY: 'o' });
     expect(config.upstreams['anthropic']).toMatchObject({ kind: 'anthropic', base_url: 'https://api.anthropic.com' });

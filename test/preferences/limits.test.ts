@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { maskSlots, type Needs } from '../../src/preferences/limits.ts';
+import { admitsTool, maskSlots, type Needs } from '../../src/preferences/limits.ts';
 import { builtInProfiles } from '../../src/preferences/profiles.ts';
 import { mergePreferences } from '../../src/preferences/request.ts';
 import type { RequestedPreferences } from '../../src/preferences/schema.ts';
@@ -42,7 +42,20 @@ describe('hard limits', () => {
 
   test.each<[string, RequestedPreferences, Partial<Needs>, string[]]>([
     ['regions keep declared regions and local slots only', { regions: ['eu'] }, {}, ['answer-2', 'answer-3']],
-    ['deny removes by tool', { tools: { deny: ['tool:tavily'] } }, {}, ['answer-1', 'answer-2', 'answer-3']],
+    [
+      'deny leaves a search slot its other sources',
+      { tools: { deny: ['tool:tavily'] } },
+      {},
+      ['answer-1', 'answer-2', 'answer-3', 'search-1'],
+    ],
+    [
+      'deny of its last source removes a search slot',
+      { tools: { deny: ['tool:tavily', 'tool:docs'] } },
+      {},
+      ['answer-1', 'answer-2', 'answer-3'],
+    ],
+    ['deny removes a whole search slot by its id', { tools: { deny: ['search-1', 'answer'] } }, {}, []],
+    ['allow keeps a search slot by one source', { tools: { allow: ['tool:docs'] } }, {}, ['search-1']],
     ['allow keeps by model with a wildcard', { tools: { allow: ['model:openai/*'] } }, {}, ['answer-1']],
     ['a cost limit removes unknown prices', { max_cost_usd: 1 }, {}, ['answer-1', 'answer-2', 'search-1']],
     ['images need a slot that sees', {}, { input: ['text', 'image'] }, ['answer-2', 'search-1']],
@@ -50,6 +63,24 @@ describe('hard limits', () => {
     ['a long conversation needs the context', {}, { contextTokens: 100 }, ['answer-1', 'answer-2', 'search-1']],
   ])('%s', (_, preferences, needs, expected) => {
     expect(left(preferences, needs)).toEqual(expected);
+  });
+});
+
+describe('sources of a search slot', () => {
+  const open = (tools: RequestedPreferences['tools']) => {
+    const { limits } = mergePreferences([{ source: 'body', preferences: { tools } }], builtInProfiles, {});
+    return slots.slice(3).flatMap((slot) => slot.tools.filter((tool) => admitsTool(tool, slot, limits)));
+  };
+
+  test.each([
+    ['nothing is limited', {}, ['docs', 'tavily']],
+    ['one is denied', { deny: ['tool:tavily'] }, ['docs']],
+    ['another slot is denied', { deny: ['answer-1'] }, ['docs', 'tavily']],
+    ['one is allowed', { allow: ['tool:tavily', 'answer'] }, ['tavily']],
+    ['the slot is allowed', { allow: ['role:search'] }, ['docs', 'tavily']],
+    ['the slot is allowed and one denied', { allow: ['search-1'], deny: ['tool:doc*'] }, ['tavily']],
+  ])('where %s', (_, tools, expected) => {
+    expect(open(tools)).toEqual(expected);
   });
 });
 

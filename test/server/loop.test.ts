@@ -74,3 +74,34 @@ test('#64 and #67 a prompt too long for every slot is 400 context_length_exceede
   expect([reply.status, JSON.parse(reply.text).error.code]).toEqual([400, 'context_length_exceeded']);
   expect(gateway?.openAi.requests).toHaveLength(0);
 });
+
+test('#67 a prompt is called too long only when nothing but its length stands in the way', async () => {
+  const fields = { messages: user('word '.repeat(40_000)), preferences: { privacy: 'local' } };
+  const reply = await post({}, fields);
+  expect([reply.status, JSON.parse(reply.text).error.code]).toEqual([422, 'limits_unsatisfiable']);
+  await gateway?.close();
+  const decided = await post({}, { messages: fields.messages }, '/v1/orchestra/decide');
+  expect([decided.status, JSON.parse(decided.text).error.param]).toEqual([400, 'messages']);
+});
+
+test('limits are reported in the words and units of the API', async () => {
+  const unpriced = { role: 'answer', upstream: 'loopback', model: 'unpriced', quality: 'good', price: 'unknown' };
+  const priced = { ...unpriced, model: 'priced', price: { input: 1, output: 4 }, json_schema: true };
+  const slots = { 'answer-1': priced, 'answer-2': unpriced, 'answer-3': { ...priced, json_schema: false } };
+  const format = { type: 'json_schema', json_schema: { name: 'a', schema: { type: 'object' } } };
+  const { text } = await post({ slots }, { preferences: { max_cost_usd: 0.5 }, response_format: format });
+  expect(JSON.parse(text).x_orchestra.limits_applied).toEqual([
+    {
+      limit: 'max_cost_usd',
+      value: 0.5,
+      source: 'body',
+      removed: [{ slot: 'answer-2', reason: 'its price is unknown' }],
+    },
+    {
+      limit: 'capabilities',
+      value: { input: ['text'], client_tools: false, json_schema: true, context_tokens: 7 },
+      source: 'request',
+      removed: [{ slot: 'answer-3', reason: 'cannot hold to a JSON schema' }],
+    },
+  ]);
+});

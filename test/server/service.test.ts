@@ -51,9 +51,12 @@ test('the documentation is an OpenAPI 3.1 document with examples and every endpo
     '/v1/models',
     '/v1/models/{*}',
     '/v1/orchestra/decide',
+    '/v1/orchestra/runs',
     '/v1/orchestra/runs/{id}',
     '/v1/orchestra/runs/{id}/cancel',
+    '/v1/orchestra/runs/{id}/feedback',
     '/v1/orchestra/slots',
+    '/v1/orchestra/usage',
   ]);
   expect(JSON.stringify(document)).toContain('max_cost_usd');
   expect(JSON.stringify(document)).toContain('What is 17 * 23?');

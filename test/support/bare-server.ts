@@ -10,6 +10,7 @@ import { defaultLimits, defaultTimings, type RelayedModel, type ServerParts } fr
 import { createChargeStore } from '../../src/store/charges.ts';
 import { openDatabase } from '../../src/store/database.ts';
 import { createRunStore } from '../../src/store/runs.ts';
+import { createSpendingStore } from '../../src/store/spending.ts';
 import { createWriteQueue } from '../../src/store/write-queue.ts';
 import { createRelay } from '../../src/upstream/relay.ts';
 import { scriptedOrchestrator } from './scripted-orchestrator.ts';
@@ -58,6 +59,7 @@ export async function startServer(overrides: Partial<ServerParts> = {}, relay?: 
   const parts: ServerParts = {
     orchestrator: scriptedOrchestrator(),
     runs: createRunStore(database, queue),
+    spending: createSpendingStore(database, queue),
     ledger: createLedger(createChargeStore(database, queue), prices, Date.now),
     prices,
     slots: [answerSlot],
@@ -71,6 +73,7 @@ export async function startServer(overrides: Partial<ServerParts> = {}, relay?: 
     limits: defaultLimits,
     timings: defaultTimings,
     strict: false,
+    keepTexts: false,
     now: Date.now,
     newId: () => randomBytes(16).toString('hex'),
     logger: false,

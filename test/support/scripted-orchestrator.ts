@@ -1,5 +1,7 @@
 import { nanoUsd } from '../../src/cost/money.ts';
 import { usageOf } from '../../src/cost/usage.ts';
+import { builtInProfiles } from '../../src/preferences/profiles.ts';
+import { mergePreferences } from '../../src/preferences/request.ts';
 import type { DecideReport, Orchestrator, RunEvent, RunRecord, RunSpec } from '../../src/router/run.ts';
 
 export interface Script {
@@ -56,18 +58,22 @@ const policyOfScript = {
   contractHash: '0'.repeat(64),
 };
 
-const recordOf = (spec: RunSpec): RunRecord => ({
+const recordOf = ({ runId, requestedModel, preferences }: RunSpec): RunRecord =>
+  aRecord({ runId, requestedModel, preferences, privacy: preferences.limits.privacy });
+
+/** A record of an unremarkable run. */
+export const aRecord = (part: Partial<RunRecord> = {}): RunRecord => ({
   version: 1,
-  runId: spec.runId,
+  runId: 'run_1',
   kind: 'run',
   status: 'completed',
   createdAtMs: 1_700_000_000_000,
   durationMs: 12,
-  requestedModel: spec.requestedModel,
+  requestedModel: 'orchestra',
   model: 'loopback/large',
   policy: policyOfScript,
-  preferences: spec.preferences,
-  privacy: spec.preferences.limits.privacy,
+  preferences: mergePreferences([], builtInProfiles, {}),
+  privacy: 'any',
   limitsApplied: [],
   cost: nanoUsd(1_500_000),
   costKnown: true,
@@ -112,6 +118,7 @@ const recordOf = (spec: RunSpec): RunRecord => ({
   usage: { promptTokens: 9, completionTokens: 4, reasoningTokens: 0, cachedTokens: 0 },
   finishReason: 'stop',
   error: undefined,
+  ...part,
 });
 
 const decision: DecideReport = {

@@ -116,6 +116,15 @@ test('a source below the class of the run is passed over, with the bound as well
   expect(tool.bound(inputOf('x')).map(({ meter }) => meter)).toEqual(['answer-2', 'tool:web', 'tool:own']);
 });
 
+test('a source that the caller forbids is not asked, nor is money held for it', async () => {
+  const [web, own] = [finds('web', 'local'), finds('own', 'local')];
+  const tool = toolOf({ sources: [web, own] });
+  const input = inputOf('x', { admitsSource: (name) => name !== 'web' });
+  await executed(tool, input);
+  expect([web.queries, own.queries]).toEqual([[], ['x']]);
+  expect(tool.bound(input).map(({ meter }) => meter)).toEqual(['tool:own']);
+});
+
 test('a source that fails or knows nothing leads to the next, and all are billed', async () => {
   const billed = new SearchFailure('unavailable', 'Silent.', { usage: usageOf({ calls: 1 }) });
   const sources = [

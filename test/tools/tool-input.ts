@@ -7,6 +7,7 @@ export const inputOf = (problem: string, part: Partial<ToolInput> = {}): ToolInp
   messages: [{ role: 'user', content: problem }],
   evidence: noEvidence,
   privacy: 'any',
+  admitsSource: () => true,
   privateTo: undefined,
   maxOutputTokens: 500,
   answerOptions: {},

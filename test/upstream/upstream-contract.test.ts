@@ -109,13 +109,13 @@ const responses: Subject = {
       const { usage, errorAfterText: failure } = wanted;
       return {
         kind: 'response',
-        ...shapeOf(wanted, 3),
+        ...shapeOf(wanted, 4),
         ...said(wanted),
         ...(wanted.limited ? { incomplete: 'max_output_tokens' as const } : {}),
         ...(failure
           ? {
               insert: {
-                afterChunks: 3 + failure.pieces,
+                afterChunks: 4 + failure.pieces,
                 event: { ...openAiRefusals[failure.error], status: undefined, type: 'error' },
               },
             }

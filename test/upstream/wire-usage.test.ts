@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { expect, test } from 'vitest';
 import { usageOf } from '../../src/cost/usage.ts';
-import { usageFromWire } from '../../src/upstream/wire-usage.ts';
+import { usageFromAnthropic, usageFromResponses, usageFromWire } from '../../src/upstream/wire-usage.ts';
 
 test.each([
   ['plain counts', { prompt_tokens: 10, completion_tokens: 4, total_tokens: 14 }, { inputTokens: 10, outputTokens: 4 }],
@@ -75,4 +75,51 @@ test('whatever an upstream reports, the counts are whole, not negative, and cove
       expect(usage.outputTokens + usage.reasoningTokens).toBeGreaterThanOrEqual(reported.completion_tokens);
     }),
   );
+});
+
+const tokens = fc.nat({ max: 10_000_000 });
+
+test('the Responses API loses no token and counts none twice', () => {
+  fc.assert(
+    fc.property(tokens, tokens, tokens, tokens, (fresh, cached, spoken, thought) => {
+      const usage = usageFromResponses({
+        input_tokens: fresh + cached,
+        output_tokens: spoken + thought,
+        total_tokens: fresh + cached + spoken + thought,
+        input_tokens_details: { cached_tokens: cached },
+        output_tokens_details: { reasoning_tokens: thought },
+      });
+      expect(usage).toEqual(
+        usageOf({
+          inputTokens: fresh,
+          cacheReadTokens: cached,
+          outputTokens: spoken,
+          reasoningTokens: thought,
+          calls: 1,
+        }),
+      );
+    }),
+  );
+});
+
+test('Anthropic loses no token and counts none twice, however its totals grow', () => {
+  fc.assert(
+    fc.property(tokens, tokens, tokens, fc.array(tokens, { minLength: 1 }), (fresh, read, written, growth) => {
+      const totals = growth.sort((a, b) => a - b).map((output_tokens) => ({ output_tokens }));
+      const start = { input_tokens: fresh, cache_read_input_tokens: read, cache_creation_input_tokens: written };
+      expect(usageFromAnthropic([start, ...totals])).toEqual(
+        usageOf({
+          inputTokens: fresh,
+          cacheReadTokens: read,
+          cacheWriteTokens: written,
+          outputTokens: growth.at(-1) ?? 0,
+          calls: 1,
+        }),
+      );
+    }),
+  );
+});
+
+test.each([[[]], [[undefined, null, 'usage']], [[{ input_tokens: '9' }]]])('%j is no usage', (reports) => {
+  expect(usageFromAnthropic(reports)).toBeUndefined();
 });

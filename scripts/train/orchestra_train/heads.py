@@ -55,7 +55,7 @@ def train_heads(models: Path, cache: Path | None) -> None:
     vectors = Vectors(cache)
     packs = [read_split(name, "train") for name in PACKS]
     encoded = [vectors.of(pack.prompts) for pack in packs]
-    spread, difficulty, residuals = train_difficulty(packs, encoded)
+    spread, difficulty = train_difficulty(packs, encoded)
     heads = {
         "version": 1,
         "provenance": provenance(packs),
@@ -63,7 +63,7 @@ def train_heads(models: Path, cache: Path | None) -> None:
         "domains": train_domains(packs, encoded, vectors),
         "difficulty": {**difficulty, "levels": round_all(LEVELS * spread), "levelWeights": round_all(LEVEL_WEIGHTS)},
         "needs": train_needs(packs, vectors),
-        "coincidence": coincidences(packs, residuals),
+        "coincidence": coincidences(packs),
     }
     (models / HEADS_FILE).write_text(json.dumps(heads, indent=1) + "\n")
 
@@ -132,7 +132,7 @@ def domain_skills(pack: Pack) -> np.ndarray:
     return np.clip(rows, 0.02, 0.98)
 
 
-def train_difficulty(packs: list[Pack], encoded: list[np.ndarray]) -> tuple[float, dict, list[np.ndarray]]:
+def train_difficulty(packs: list[Pack], encoded: list[np.ndarray]) -> tuple[float, dict]:
     """A shift of all models' log-odds, linear in the embedding, and the spread of what the text does not show."""
     offsets = [logit(domain_skills(pack)) for pack in packs]
     features = np.concatenate(encoded)
@@ -158,7 +158,7 @@ def train_difficulty(packs: list[Pack], encoded: list[np.ndarray]) -> tuple[floa
         return -sum(float(np.log(item_likelihoods(pack, logits, spread)).sum()) for pack, logits in zip(packs, shifted))
 
     spread = minimize_scalar(unlikelihood, bounds=(0.1, 4.0), method="bounded").x
-    return float(spread), {"weights": packed(weights), "bias": round(float(-centre @ weights), 6)}, shifted
+    return float(spread), {"weights": packed(weights), "bias": round(float(-centre @ weights), 6)}
 
 
 def item_likelihoods(pack: Pack, logits: np.ndarray, spread: float) -> np.ndarray:
@@ -171,7 +171,7 @@ def item_likelihoods(pack: Pack, logits: np.ndarray, spread: float) -> np.ndarra
     return total
 
 
-def coincidences(packs: list[Pack], _: list[np.ndarray]) -> dict:
+def coincidences(packs: list[Pack]) -> dict:
     """How often two wrong answers are equal: to questions with options, and to open ones."""
     rates = {}
     for pack in packs:

@@ -1,4 +1,4 @@
-import type { ToolCallDelta } from '../../upstream/chat.ts';
+import type { ChatDelta } from '../../upstream/chat.ts';
 
 export interface CalledFunction {
   readonly name: string;
@@ -7,15 +7,20 @@ export interface CalledFunction {
 }
 
 /** Puts the first call together from its pieces; further calls do not matter to a decision. */
-export function createCallCollector() {
+export function createCallListener() {
   let name: string | undefined;
   let written = '';
+  let bytes = 0;
   return {
-    push: (delta: ToolCallDelta): void => {
-      if (delta.index !== 0) return;
+    push: (delta: ChatDelta): void => {
+      const isCall = delta.type === 'tool_call';
+      bytes += Buffer.byteLength(isCall ? delta.argumentsDelta : delta.text);
+      if (!isCall || delta.index !== 0) return;
       name ??= delta.name;
       written += delta.argumentsDelta;
     },
     first: (): CalledFunction | undefined => (name === undefined ? undefined : { name, arguments: written }),
+    /** Of everything that was said, thoughts included. */
+    bytes: (): number => bytes,
   };
 }

@@ -83,6 +83,7 @@ function estimate(
     ),
     pRight: outcomes.map(({ pRight }) => pRight),
     weighted: true,
+    domains: reading.domains,
     usage: noUsage,
   };
 }

@@ -6,7 +6,7 @@ import type { Expert, ExpertRequest } from '../../tools/expert.ts';
 import { callExpert, type ExpertReply } from '../../tools/expert-call.ts';
 import { policyMeter } from '../ask-policy.ts';
 import { type Candidate, type Policy, PolicyFailure, type PolicyInput, type PolicyPlace } from '../policy.ts';
-import { type CalledFunction, createCallCollector } from './called-function.ts';
+import { type CalledFunction, createCallListener } from './called-function.ts';
 import { turnPrompt, windowShares } from './turn-prompt.ts';
 
 export interface RemotePolicyOptions {
@@ -22,7 +22,7 @@ export interface RemotePolicyOptions {
   readonly thoughtTokens: number;
 }
 
-/** A call with the longest slot id and some room. */
+/** For the call itself, behind the thought. */
 const callTokens = 200;
 
 /** The best guess first; what it got wrong once it would get wrong again, so then something else is drawn. */
@@ -87,47 +87,56 @@ async function ask(
   before: Bill,
   options: RemotePolicyOptions,
 ): Promise<Reply> {
-  const { contract, contextTokens, thoughtTokens, expert } = options;
-  const maxOutputTokens = thoughtTokens + callTokens;
-  let reply: Reply | undefined;
-  for (const share of windowShares) {
-    const room = Math.floor((contextTokens - maxOutputTokens) * share);
-    const { system, user, tools } = chatPrompt(turnPrompt(input, contract, room), contract);
-    const request = {
-      messages: [
-        { role: 'system' as const, content: system },
-        { role: 'user' as const, content: user },
-      ],
-      maxOutputTokens,
-      options: { temperature, seed: input.seed, tools: tools.map((tool): unknown => JSON.parse(tool)) },
-      signal: input.signal,
-    };
-    reply = await replyOf(expert, request, before);
-    if (reply.failure?.failure !== 'context_length_exceeded') return reply;
+  const [whole, ...smaller] = windowShares;
+  let reply = await replyOf(requestFor(input, temperature, whole, options), before, options.expert);
+  for (const share of smaller) {
+    if (reply.failure?.failure !== 'context_length_exceeded') break;
+    reply = await replyOf(requestFor(input, temperature, share, options), before, options.expert);
   }
-  throw new PolicyFailure(reply?.failure?.reason ?? '', before.usage, before.estimated);
+  return reply;
 }
 
-async function replyOf(expert: Expert, request: ExpertRequest, before: Bill): Promise<Reply> {
-  const collector = createCallCollector();
+function requestFor(
+  input: PolicyInput,
+  temperature: number,
+  windowShare: number,
+  { contract, contextTokens, thoughtTokens }: RemotePolicyOptions,
+): ExpertRequest {
+  const maxOutputTokens = thoughtTokens + callTokens;
+  const room = Math.floor((contextTokens - maxOutputTokens) * windowShare);
+  const { system, user, tools } = chatPrompt(turnPrompt(input, contract, room), contract);
+  return {
+    messages: [
+      { role: 'system', content: system },
+      { role: 'user', content: user },
+    ],
+    maxOutputTokens,
+    options: { temperature, seed: input.seed, tools: tools.map((tool): unknown => JSON.parse(tool)) },
+    signal: input.signal,
+  };
+}
+
+async function replyOf(request: ExpertRequest, before: Bill, expert: Expert): Promise<Reply> {
+  const heard = createCallListener();
   const call = callExpert(expert, request, policyMeter);
   try {
     for (;;) {
       const step = await call.next();
-      if (step.done) return { ...step.value, call: collector.first() };
-      if (step.value.type === 'tool_call') collector.push(step.value);
+      if (step.done) return { ...step.value, call: heard.first() };
+      heard.push(step.value);
     }
   } catch (thrown) {
     if (!request.signal.aborted) throw thrown;
     // Cut off by the caller: the prompt was sent, and what it cost is not known.
-    const inputTokens = Math.ceil(Buffer.byteLength(JSON.stringify(request.messages)) / bytesPerToken);
-    const usage = addUsage(before.usage, usageOf({ inputTokens, calls: 1 }));
-    throw new PolicyFailure('it was cut off', usage, true);
+    const { messages, options } = request;
+    const inputTokens = tokensIn(Buffer.byteLength(JSON.stringify({ messages, options })));
+    const cutOff = usageOf({ inputTokens, outputTokens: tokensIn(heard.bytes()), calls: 1 });
+    throw new PolicyFailure('it was cut off', addUsage(before.usage, cutOff), true);
   }
 }
 
-/** Counting three bytes of a prompt as one token errs on the dear side. */
-const bytesPerToken = 3;
+/** Tokens are about four bytes of English and fewer of most else; counting three errs on the dear side. */
+const tokensIn = (bytes: number): number => Math.ceil(bytes / 3);
 
 /** Servers that know the model's calls hand them over apart; others leave them in the text. */
 function decisionOf({ text, call }: Reply, contract: Contract, candidates: readonly Candidate[]): Decision {

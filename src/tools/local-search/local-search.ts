@@ -2,12 +2,14 @@ import { setImmediate as nextTick } from 'node:timers/promises';
 import MiniSearch from 'minisearch';
 import type { EvidenceDocument } from '../../contract/evidence.ts';
 import { usageOf } from '../../cost/usage.ts';
+import type { Embedder } from '../../inference/embedder.ts';
 import type { PrivacyClass } from '../../preferences/privacy.ts';
 import { cancelled, throwIfCancelled } from '../cancelled.ts';
 import { cleanText } from '../clean-text.ts';
 import type { Found, SearchRequest, SearchSource } from '../search-source.ts';
 import { type Chunk, chunkText } from './chunk.ts';
 import { htmlText } from './html-text.ts';
+import { createVectorIndex, fuseRanks } from './vectors.ts';
 import { type SkipReason, type TextFile, walkFolder } from './walk-folder.ts';
 import { createWordReader, functionWords } from './words.ts';
 
@@ -17,6 +19,8 @@ export interface LocalSearchOptions {
   readonly folders: readonly string[];
   /** Class of the documents: their text travels to no slot of a lower one. */
   readonly privacy: PrivacyClass;
+  /** With it, passages are found by meaning as well; words alone until they are embedded, and without it. */
+  readonly embedder?: Embedder;
   readonly signal?: AbortSignal;
 }
 
@@ -28,6 +32,10 @@ interface LocalSearchStats {
 
 export interface LocalSearch extends SearchSource {
   stats(): LocalSearchStats;
+  /** Settles once all passages are embedded, or cannot be. */
+  readonly embedded: Promise<void>;
+  /** Gives the embedding up. */
+  close(): void;
 }
 
 interface Entry extends Chunk {
@@ -43,8 +51,11 @@ const leastCoverage = 0.25;
 const longestBusyMs = 15;
 const oneSearch = usageOf({ calls: 1 });
 
+/** How far down each ranking the fusion looks. */
+const fusedDepth = 50;
+
 /**
- * BM25 over folders of Markdown, text and HTML, in memory. The query never leaves the process, so the source itself is
+ * BM25 over folders of Markdown, text and HTML, in memory, fused with nearness of meaning where there is an embedder. The query never leaves the process, so the source itself is
  * `local` whatever class its documents have.
  * @throws when a folder cannot be read
  */
@@ -52,13 +63,21 @@ export async function createLocalSearch(options: LocalSearchOptions): Promise<Lo
   const { name, meter, privacy } = options;
   const index = createIndex();
   const stats = await fill(index, options);
+  const closing = new AbortController();
+  const vectors = options.embedder && createVectorIndex(options.embedder, closing.signal);
+  // An embedder that dies leaves what it has done; words find the rest.
+  const embedded = vectors?.fill(index.texts()).catch(() => undefined) ?? Promise.resolve();
 
   async function search({ query, limit, signal }: SearchRequest): Promise<Found> {
     throwIfCancelled(signal);
-    const entries = index.find(query, limit);
+    const byMeaning = (await vectors?.find(query, fusedDepth, signal)) ?? [];
+    throwIfCancelled(signal);
+    const byWords = index.find(query, byMeaning.length > 0 ? fusedDepth : limit);
+    const entries = index.entries(fuseRanks([byWords, byMeaning]).slice(0, limit));
     return { documents: entries.map((entry) => toDocument(entry, name, privacy)), usage: oneSearch };
   }
-  return { name, meter, privacy: 'local', mostUsage: oneSearch, search, stats: () => stats };
+  const close = () => closing.abort();
+  return { name, meter, privacy: 'local', mostUsage: oneSearch, search, stats: () => stats, embedded, close };
 }
 
 const fewestChunks = 20;
@@ -96,13 +115,16 @@ function createIndex() {
       const words = new Set(wordsOf([entry.title, ...entry.headings, entry.text].join('\n')));
       for (const word of words) chunksWith.set(word, (chunksWith.get(word) ?? 0) + 1);
     },
-    find(query: string, limit: number): Entry[] {
+    /** As they are embedded: with the headings that say what they are about. */
+    texts: (): string[] => entries.map(({ title, headings, text }) => [title, ...headings, text].join('\n')),
+    entries: (ids: readonly number[]): Entry[] => ids.flatMap((id) => entries[id] ?? []),
+    find(query: string, limit: number): number[] {
       const least = leastCoverage * informationOf([...new Set(wordsOf(query))]);
       return postings
         .search(query)
         .filter(({ queryTerms }) => informationOf(queryTerms) >= least)
         .slice(0, limit)
-        .flatMap(({ id }) => entries[id] ?? []);
+        .map(({ id }) => Number(id));
     },
   };
 }

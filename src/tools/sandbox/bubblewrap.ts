@@ -1,7 +1,8 @@
 import { throwIfCancelled } from '../cancelled.ts';
+import { createLanes } from '../lanes.ts';
 import { codeResult, unavailable } from './code-result.ts';
 import { type ConfinedJob, runConfined } from './confined-process.ts';
-import { createLanes } from './lanes.ts';
+
 import { asNobody, nobody, runsAsRoot } from './nobody.ts';
 import { type Bind, inside, type PythonRuntime } from './python-runtime.ts';
 import type { CodeJob, CodeLimits, CodeResult, CodeSandbox } from './sandbox.ts';
@@ -36,7 +37,7 @@ export async function createBubblewrapSandbox(options: BubblewrapOptions): Promi
   const { runtime, limits } = options;
   const filter = seccompFilter(options.architecture);
   const command = await bubblewrapCommand(options);
-  const inLane = createLanes(options.parallel);
+  const lanes = createLanes(options.parallel);
 
   const execute = async ({ code, signal }: CodeJob): Promise<CodeResult> => {
     const job: ConfinedJob = {
@@ -48,7 +49,7 @@ export async function createBubblewrapSandbox(options: BubblewrapOptions): Promi
       signal,
     };
     try {
-      return orUnavailable(codeResult(await inLane(signal, () => runConfined(job))));
+      return orUnavailable(codeResult(await lanes.run(signal, () => runConfined(job))));
     } catch (thrown) {
       throwIfCancelled(signal);
       return unavailable(thrown);

@@ -90,20 +90,20 @@ async function behindWalls(
 ): Promise<CodeSandbox> {
   const build = (own: CodeLimits) => createPyodideSandbox({ runtime, walls, limits: own, parallel });
   const sandbox = await proven(build, limits, ['HOME']);
-  const listenAgain = walls === 'none' ? ignoreDebugSignal() : () => {};
+  if (walls === 'none') ignoreDebugSignal();
   const close = () => {
     sandbox.close();
     runtime.close();
-    listenAgain();
   };
   return { ...sandbox, close };
 }
 
-/** Node opens its debugger when signalled, and code that had broken out could signal us wherever it has our user. */
-function ignoreDebugSignal(): () => void {
-  const ignore = () => {};
-  process.on('SIGUSR1', ignore);
-  return () => process.off('SIGUSR1', ignore);
+/**
+ * Node opens its debugger when signalled, and code that had broken out could signal us wherever it has our user. Never
+ * taken back: without a listener the signal would end the process from then on.
+ */
+function ignoreDebugSignal(): void {
+  if (process.listenerCount('SIGUSR1') === 0) process.on('SIGUSR1', () => {});
 }
 
 /** Attacks it with limits small enough that an endless loop ends soon, then builds it with those it is meant to have. */
@@ -112,7 +112,7 @@ async function proven(
   limits: CodeLimits,
   visibleVariables: readonly string[],
 ): Promise<CodeSandbox> {
-  const attacked = await build({ ...limits, wallMs: 10_000, cpuSeconds: 1 });
+  const attacked = await build({ ...limits, wallMs: 20_000, cpuSeconds: 1 });
   try {
     const findings = await selfTest(attacked, visibleVariables);
     if (findings.length > 0) throw new Error(`self-test failed: ${findings.join(', ')}`);

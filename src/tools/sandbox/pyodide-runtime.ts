@@ -21,7 +21,8 @@ const makingMs = 120_000;
 
 /** Starts an interpreter once, without a program, and keeps its memory. @throws when it does not start. */
 export async function openPyodide(): Promise<PyodideRuntime> {
-  const folder = dirname(createRequire(import.meta.url).resolve('pyodide/package.json'));
+  const require = createRequire(import.meta.url);
+  const folder = dirname(require.resolve('pyodide/package.json'));
   const opened: number[] = [];
   const close = () => opened.splice(0).forEach(closeSync);
   try {
@@ -63,7 +64,8 @@ async function makeSnapshot(inputs: readonly number[], abi: string): Promise<{ v
 
 /** Built without a loader, so the inside is read as text: it lies beside this file, compiled or not. */
 function nodeArguments(mode: 'snapshot' | 'run', memoryBytes: number, abi: string): readonly string[] {
-  const inside = readFileSync(new URL(`./sealed-pyodide${extname(import.meta.url)}`, import.meta.url), 'utf8');
+  const source = new URL('./sealed-pyodide.ts', import.meta.url).href.replace(/\.ts$/, extname(import.meta.url));
+  const inside = readFileSync(new URL(source), 'utf8');
   return [
     ...strictFlags.filter((flag) => process.allowedNodeEnvironmentFlags.has(flag)),
     ...['--disallow-code-generation-from-strings', '--experimental-vm-modules', '--no-warnings'],

@@ -1,7 +1,8 @@
 import { throwIfCancelled } from '../cancelled.ts';
+import { createLanes } from '../lanes.ts';
 import { codeResult, unavailable } from './code-result.ts';
 import { type ConfinedProcess, startConfined } from './confined-process.ts';
-import { createLanes } from './lanes.ts';
+
 import type { PyodideRuntime } from './pyodide-runtime.ts';
 import type { CodeJob, CodeLimits, CodeResult, CodeSandbox } from './sandbox.ts';
 import { nodeBehind, type Walls } from './walls.ts';
@@ -20,7 +21,7 @@ const startMs = 60_000;
 /** Python compiled to WebAssembly, a process for each program. One process is kept ready, since starting takes longest. */
 export async function createPyodideSandbox({ runtime, walls, limits, parallel }: PyodideOptions): Promise<CodeSandbox> {
   const command = [...(await nodeBehind(walls, limits)), ...runtime.nodeArguments(limits.memoryBytes)];
-  const inLane = createLanes(parallel);
+  const lanes = createLanes(parallel);
   const start = () => startInterpreter(command, runtime.descriptors, limits);
   let isClosed = false;
   let ready: Interpreter | undefined = start();
@@ -38,7 +39,7 @@ export async function createPyodideSandbox({ runtime, walls, limits, parallel }:
 
   const execute = async ({ code, signal }: CodeJob): Promise<CodeResult> => {
     try {
-      return await inLane(signal, () => runOne(code, signal));
+      return await lanes.run(signal, () => runOne(code, signal));
     } catch (thrown) {
       throwIfCancelled(signal);
       return unavailable(thrown);
@@ -56,22 +57,31 @@ interface Interpreter {
   readonly process: ConfinedProcess;
   /** False when it ended before it could take a program. */
   readonly started: Promise<boolean>;
+  /** Whether the program came to an end of its own. A launcher between us and it does not always tell a kill. */
+  readonly isDone: () => boolean;
 }
+
+/** What the inside says on its pipe, in this order. */
+const words = { ready: 'r', ended: 'e' };
 
 function startInterpreter(command: readonly string[], descriptors: readonly number[], limits: CodeLimits): Interpreter {
   const { outputBytes, errorBytes } = limits;
   const process = startConfined({ command, descriptors: ['pipe', ...descriptors], outputBytes, errorBytes });
   process.unref();
   const job = process.pipe(jobDescriptor);
+  let said = '';
   const started = new Promise<boolean>((resolve) => {
-    job.once('data', () => resolve(true));
+    job.on('data', (bytes: Buffer) => {
+      said += bytes.toString('latin1');
+      resolve(said.startsWith(words.ready));
+    });
     job.once('close', () => resolve(false));
   });
-  return { process, started };
+  return { process, started, isDone: () => said.endsWith(words.ended) };
 }
 
 async function runIn(
-  { process, started }: Interpreter,
+  { process, started, isDone }: Interpreter,
   code: string,
   wallMs: number,
   signal: AbortSignal,
@@ -81,8 +91,12 @@ async function runIn(
     return unavailable(stderr.trim() || 'the interpreter did not start');
   }
   process.pipe(jobDescriptor).end(code);
-  return codeResult(await process.end(wallMs, signal));
+  const end = await process.end(wallMs, signal);
+  return codeResult(isDone() ? end : { ...end, exitCode: killed, stderr: end.stderr.replace(launcherComplaint, '') });
 }
+
+const killed = -1;
+const launcherComplaint = /unshare: .*\n$/;
 
 async function startedInTime(
   process: ConfinedProcess,

@@ -12,6 +12,7 @@ import vm from 'node:vm';
 
 /** As the gateway passes them; `snapshot` is written when it is made, else read. */
 const descriptor = { job: 3, loader: 4, interpreter: 5, wasm: 6, library: 7, snapshot: 8 };
+const word = { ready: 'r', ended: 'e' };
 const [, mode, memoryBytes, abiVersion] = process.argv;
 
 const realm = vm.createContext(Object.create(null), { codeGeneration: { strings: false, wasm: true } });
@@ -136,9 +137,6 @@ async function start(snapshot) {
   return load(loader, interpreter, snapshot);
 }
 
-/** As a shell reports an abort. */
-const crashed = 134;
-
 function readJob() {
   const chunks = [];
   const chunk = Buffer.alloc(65_536);
@@ -187,19 +185,19 @@ async function runOneProgram() {
   const pyodide = await start(readFile(descriptor.snapshot));
   seal(pyodide);
   for (const number of Object.values(descriptor)) if (number !== descriptor.job) closeSync(number);
-  writeSync(descriptor.job, 'r');
-  const source = readJob();
-  closeSync(descriptor.job);
-  pyodide.globals.set('source', source);
+  writeSync(descriptor.job, word.ready);
+  pyodide.globals.set('source', readJob());
   process.exit(exitCodeOf(() => pyodide.runPython(launcher)));
 }
 
-/** What gets past the launcher is a crash of the interpreter, and reported as one. */
+/** What gets past the launcher is a crash of the interpreter: then the word that all went its way is not said. */
 function exitCodeOf(work) {
   try {
-    return Number(work());
+    const exitCode = Number(work());
+    writeSync(descriptor.job, word.ended);
+    return exitCode;
   } catch {
-    return crashed;
+    return 1;
   }
 }
 

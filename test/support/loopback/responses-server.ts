@@ -100,7 +100,14 @@ function itemsOf(reply: ResponseReply) {
         ]
       : []),
     ...(reply.text
-      ? [{ id: 'msg_1', type: 'message', content: [{ type: 'output_text', text: reply.text.join('') }] } as const]
+      ? [
+          {
+            id: 'msg_1',
+            type: 'message',
+            role: 'assistant',
+            content: [{ type: 'output_text', text: reply.text.join(''), annotations: [] }],
+          } as const,
+        ]
       : []),
     ...(reply.toolCalls ?? []).map(
       (call, index) =>
@@ -141,12 +148,22 @@ function emptied(item: Item): object {
 function deltasOf(item: Item, reply: ResponseReply) {
   const event = (type: string, delta: string) => ({ type, delta });
   if (item.type === 'reasoning') {
-    return (reply.reasoning ?? []).map((text) => event('response.reasoning_summary_text.delta', text));
+    const summary = {
+      type: 'response.reasoning_summary_part.added',
+      summary_index: 0,
+      part: { type: 'summary_text', text: '' },
+    };
+    const pieces = (reply.reasoning ?? []).map((text) => event('response.reasoning_summary_text.delta', text));
+    return [summary, ...pieces.map((piece) => ({ ...piece, summary_index: 0 }))];
   }
   if (item.type === 'message') {
+    const part = (text: string) => ({ content_index: 0, part: { type: 'output_text', text, annotations: [] } });
+    const whole = item.content[0].text;
     return [
-      ...(reply.text ?? []).map((text) => event('response.output_text.delta', text)),
-      { type: 'response.output_text.done', text: item.content[0].text },
+      { type: 'response.content_part.added', ...part('') },
+      ...(reply.text ?? []).map((text) => ({ content_index: 0, ...event('response.output_text.delta', text) })),
+      { type: 'response.output_text.done', content_index: 0, text: whole },
+      { type: 'response.content_part.done', ...part(whole) },
     ];
   }
   const middle = Math.ceil(item.arguments.length / 2);

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { createLanes } from '../../../src/tools/sandbox/lanes.ts';
+import { createLanes } from '../../src/tools/lanes.ts';
 
 const never = new AbortController().signal;
 
@@ -21,9 +21,9 @@ const settle = () => new Promise((resolve) => setImmediate(resolve));
 
 test('runs so many tasks at a time, the others in order', async () => {
   const log: string[] = [];
-  const inLane = createLanes(2);
+  const lanes = createLanes(2);
   const tasks = ['a', 'b', 'c', 'd'].map((name) => task(log, name));
-  const results = tasks.map(({ run }) => inLane(never, run));
+  const results = tasks.map(({ run }) => lanes.run(never, run));
   await settle();
   expect(log).toEqual(['a', 'b']);
   tasks[1]?.end();
@@ -35,12 +35,12 @@ test('runs so many tasks at a time, the others in order', async () => {
 
 test('a task whose signal fires while it waits never runs and takes no lane', async () => {
   const log: string[] = [];
-  const inLane = createLanes(1);
+  const lanes = createLanes(1);
   const [first, second, third] = [task(log, 'first'), task(log, 'second'), task(log, 'third')];
   const leaving = new AbortController();
-  const running = inLane(never, first.run);
-  const left = inLane(leaving.signal, second.run);
-  const last = inLane(never, third.run);
+  const running = lanes.run(never, first.run);
+  const left = lanes.run(leaving.signal, second.run);
+  const last = lanes.run(never, third.run);
   leaving.abort();
   await expect(left).rejects.toMatchObject({ name: 'AbortError' });
   first.end();
@@ -50,7 +50,17 @@ test('a task whose signal fires while it waits never runs and takes no lane', as
 });
 
 test('a failing task gives its lane back', async () => {
-  const inLane = createLanes(1);
-  await expect(inLane(never, () => Promise.reject(new Error('broken')))).rejects.toThrow('broken');
-  expect(await inLane(never, async () => 'next')).toBe('next');
+  const lanes = createLanes(1);
+  await expect(lanes.run(never, () => Promise.reject(new Error('broken')))).rejects.toThrow('broken');
+  expect(await lanes.run(never, async () => 'next')).toBe('next');
+});
+
+test('a lane that was entered is free for the next once it is left', async () => {
+  const lanes = createLanes(1);
+  const leave = await lanes.enter(never);
+  const next = task([], 'next');
+  const running = lanes.run(never, next.run);
+  next.end();
+  leave();
+  expect(await running).toBe('next');
 });

@@ -1,0 +1,90 @@
+import { afterEach, expect, test } from 'vitest';
+import { startTestGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
+import { replies } from '../support/loopback/openai-replies.ts';
+import { type SearxngServer, startSearxngServer } from '../support/loopback/searxng-server.ts';
+
+/** Tools as the configuration writes them, through a whole gateway. */
+
+const open: { close(): Promise<void> }[] = [];
+afterEach(async () => {
+  for (const part of open.splice(0).toReversed()) await part.close();
+});
+
+async function start(options: TestGatewayOptions): Promise<TestGateway> {
+  const gateway = await startTestGateway(options);
+  open.push(gateway);
+  return gateway;
+}
+
+async function searxng(): Promise<SearxngServer> {
+  const server = await startSearxngServer();
+  open.push(server);
+  return server;
+}
+
+const loopbackSlot = (model: string) => ({
+  upstream: 'loopback',
+  model,
+  quality: 'good',
+  price: { input: 1, output: 1 },
+});
+const answer = { role: 'answer', ...loopbackSlot('dear') };
+const ask = (gateway: TestGateway, preferences: object = {}) =>
+  gateway.client.chat.completions.create({
+    model: 'orchestra',
+    messages: [{ role: 'user', content: 'When is high tide in Brest?' }],
+    ...({ preferences } as object), // Ours, unknown to the client's types.
+  });
+
+test('a source that the request denies sees nothing, while its slot goes on without it', async () => {
+  const [first, second] = [await searxng(), await searxng()];
+  const gateway = await start({
+    script: [{ role: 'search' }, { role: 'answer' }],
+    config: {
+      tools: {
+        first: { kind: 'searxng', base_url: first.url, privacy: 'self_hosted' },
+        second: { kind: 'searxng', base_url: second.url, privacy: 'self_hosted' },
+      },
+      slots: { 'search-1': { role: 'search', tools: ['first', 'second'], quality: 'the web' }, 'answer-1': answer },
+    },
+  });
+  await ask(gateway, { tools: { deny: ['tool:first'] } });
+  expect([first.asked.length, second.asked.length]).toEqual([0, 1]);
+  expect(JSON.stringify(gateway.openAi.requests.at(-1)?.body)).toContain('About When is high tide in Brest?');
+});
+
+test('a slot takes as many calls at a time as its configuration says', async () => {
+  let going = 0;
+  let most = 0;
+  const gateway = await start({
+    openAi: async () => {
+      going += 1;
+      most = Math.max(most, going);
+      await new Promise((resolve) => setTimeout(resolve, 30));
+      going -= 1;
+      return replies.says('At noon.');
+    },
+    config: { slots: { 'answer-1': { ...answer, parallel: 2 } } },
+  });
+  const answers = await Promise.all(Array.from({ length: 6 }, () => ask(gateway)));
+  expect(answers.map(({ choices }) => choices[0]?.message.content)).toEqual(Array(6).fill('At noon.'));
+  expect(most).toBe(2);
+});
+
+test('Pyodide runs the code of a reasoning slot', async () => {
+  const gateway = await start({
+    script: [{ role: 'enhance_reasoning' }, { role: 'answer' }],
+    openAi: ({ body }) =>
+      replies.says(body['model'] === 'coder' ? '```python\nimport sys\nprint(sys.platform, 6 * 7)\n```' : 'It is 42.'),
+    config: {
+      tools: { python: { kind: 'sandbox', backend: 'pyodide' } },
+      slots: {
+        'reasoner-1': { role: 'enhance_reasoning', ...loopbackSlot('coder'), sandbox: 'python' },
+        'answer-1': answer,
+      },
+    },
+  });
+  expect(gateway.notes).toContainEqual(expect.stringMatching(/^python: pyodide, Python 3\.\d+\.\d+$/));
+  await ask(gateway);
+  expect(JSON.stringify(gateway.openAi.requests.at(-1)?.body)).toContain('emscripten 42');
+}, 120_000);
