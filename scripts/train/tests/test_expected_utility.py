@@ -2,7 +2,6 @@
 
 import json
 import math
-from pathlib import Path
 from typing import Any
 
 import pytest
@@ -17,8 +16,10 @@ from orchestra_train.contract.expected_utility import (
     choice_probabilities,
     expected_utility,
 )
+from orchestra_train.contract.load import REPOSITORY, load_contract
 
-CASES = json.loads(Path(__file__).with_name("expected-utility.json").read_text())
+CASES = json.loads((REPOSITORY / "test/golden/utility.json").read_text())
+SCALES = load_contract("slots-2")["tilt"]
 
 
 def search(given: dict[str, Any], number: Any = float) -> tuple[list[Outlook], list[Any]]:
@@ -48,16 +49,19 @@ def search(given: dict[str, Any], number: Any = float) -> tuple[list[Outlook], l
     ]
     prior = ProblemPrior(state["prior"]["levels"], state["prior"]["coincidence"])
     known = SearchState(prior, attempts, state["comparable"], state["turnsLeft"], state["attemptsLeft"])
-    return expected_utility(options, known, given["weights"], given["scales"]), leaves
+    return expected_utility(options, known, given["weights"], SCALES), leaves
 
 
 @pytest.mark.parametrize("case", CASES, ids=lambda case: case["name"])
-def test_utilities_equal_the_gateways(case: dict[str, Any]) -> None:
+def test_the_golden_vectors_of_the_search_hold(case: dict[str, Any]) -> None:
     outlooks, _ = search(case["input"])
-    for outlook, expected in zip(outlooks, case["expected"], strict=True):
-        utility = -math.inf if expected["utility"] is None else expected["utility"]
-        assert outlook.utility == pytest.approx(utility, abs=1e-12)
-        assert outlook.p_right == pytest.approx(expected["pRight"], abs=1e-12)
+    expected = case["expected"]
+    utilities = [outlook.utility for outlook in outlooks]
+    given = [-math.inf if utility in (None, "-Infinity") else utility for utility in expected["utilities"]]
+    assert utilities == pytest.approx(given, rel=1e-10)
+    assert [outlook.p_right for outlook in outlooks] == pytest.approx(expected["pRight"], rel=1e-10)
+    probabilities = choice_probabilities(utilities, case["input"]["temperature"])
+    assert probabilities == pytest.approx(expected["probabilities"], rel=1e-10)
 
 
 def test_a_gradient_flows_from_utilities_to_beliefs() -> None:

@@ -83,7 +83,8 @@ class _AttemptGroup:
 class _Node:
     groups: tuple[_AttemptGroup, ...]
     loose: tuple[_AttemptGroup, ...]
-    tried: frozenset[str]
+    # Slots that wrote an attempt, with the id of its group; empty for one that is only imagined.
+    tried: dict[str, str]
     path: _Path
     turns_left: int
     attempts_left: int
@@ -122,16 +123,20 @@ def expected_utility(
 
 def _outlook_of(option: UtilityOption, root: _Node, agreement: Agreement, search: _Search) -> Outlook:
     path = root.path.along(option)
-    if option.kind == "answer":
-        return search.outlook(_expected(option.chances, agreement.levels), path)
     if option.kind == "deliver":
         return search.outlook(_chance_of_delivery(option.id, root, agreement), path)
+    made = root.tried.get(option.id)
+    if option.kind == "answer":
+        # Whoever wrote an attempt would write it again: a second answer of theirs is no second opinion.
+        first = made is None
+        chance = _expected(option.chances, agreement.levels) if first else _chance_of_delivery(made, root, agreement)
+        return search.outlook(chance, path)
     if root.turns_left < 2:
         return NOWHERE
     if option.kind == "prepare":
         return _after_preparing(option.gain, path, agreement, search)
     # What can be compared with nothing teaches nothing: answering is the same for one turn less.
-    return _after_attempt(root, option, search, 1) if search.comparable else NOWHERE
+    return _after_attempt(root, option, search, 1) if made is None and search.comparable else NOWHERE
 
 
 def _utility(p_right: Number, path: _Path, weights: dict[str, float], scales: dict[str, float]) -> Number:
@@ -150,7 +155,7 @@ def _root(state: SearchState) -> _Node:
     return _Node(
         tuple(group(attempt) for attempt in firsts if attempt.comparable),
         tuple(group(attempt) for attempt in firsts if not attempt.comparable),
-        frozenset(attempt.slot for attempt in state.attempts),
+        {attempt.slot: attempt.agrees_with or attempt.id for attempt in state.attempts},
         _Path(),
         state.turns_left,
         state.attempts_left,
@@ -183,7 +188,7 @@ def _after_attempt(node: _Node, option: UtilityOption, search: _Search, ahead: i
     """The attempt agrees with a group, differs from all, or cannot be compared; each branch goes on as is best."""
     child = replace(
         node,
-        tried=node.tried | {option.id},
+        tried={**node.tried, option.id: ""},
         path=node.path.along(option),
         turns_left=node.turns_left - 1,
         attempts_left=node.attempts_left - 1,
@@ -196,11 +201,12 @@ def _after_attempt(node: _Node, option: UtilityOption, search: _Search, ahead: i
     told.append(replace(child, groups=(*node.groups, fresh)))
     likelihoods = [search.weigh(branch).likelihood for branch in told]
     total = sum(likelihoods)
+    # Where answers cannot be compared, further attempts would teach nothing either.
     branches = [
-        *((search.comparable * value / total, branch) for value, branch in zip(likelihoods, told, strict=True)),
-        (1 - search.comparable, replace(child, loose=(*node.loose, fresh))),
+        *((search.comparable * value / total, branch, ahead) for value, branch in zip(likelihoods, told, strict=True)),
+        (1 - search.comparable, replace(child, loose=(*node.loose, fresh)), 0),
     ]
-    outlooks = [(chance, _best_from(branch, search, ahead)) for chance, branch in branches if chance > 0]
+    outlooks = [(chance, _best_from(branch, search, more)) for chance, branch, more in branches if chance > 0]
     return Outlook(
         sum(chance * outlook.utility for chance, outlook in outlooks),
         sum(chance * outlook.p_right for chance, outlook in outlooks),
