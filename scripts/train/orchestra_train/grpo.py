@@ -12,7 +12,6 @@ from pathlib import Path
 
 import numpy as np
 import torch
-from torch import Tensor
 
 from .contract.load import Contract
 from .detectors import GroupTrace, RunTrace, degenerate_shares
@@ -146,7 +145,7 @@ def preference_of(episode: Episode) -> Preference:
 
 
 def _backward(
-    policy: Policy, groups: list[list[Rollout]], weights: list[np.ndarray], bonus: float
+    policy: Policy, groups: list[list[Rollout]], weights: list[np.ndarray], bonus: float, at_once: int = 16
 ) -> tuple[float, float]:
     """Gradient of -Σ advantage × log π over all turns, divided by their number."""
     samples = [
@@ -161,16 +160,19 @@ def _backward(
     distinct: dict[str, tuple[Turn, list[tuple[int, float]]]] = {}
     for group, turn, number, weight in samples:
         distinct.setdefault(_state(group, turn), (turn, []))[1].append((number, weight))
-    scores = policy.log_probabilities([turn for turn, _ in distinct.values()])
-    total = torch.zeros((), dtype=torch.float64)
-    entropies: list[Tensor] = []
-    for row, (_, decisions) in zip(scores, distinct.values(), strict=True):
-        total = total - sum(weight * row[number] for number, weight in decisions)
-        entropies.append(-(row.exp() * row.clamp_min(-1e4)).sum())
-    entropy = torch.stack(entropies).mean()
-    loss = total / len(samples) - bonus * entropy
-    loss.backward()
-    return loss.item(), entropy.item()
+    states = list(distinct.values())
+    loss, entropy = 0.0, 0.0
+    # Piece by piece, so that memory does not grow with the batch; the sum of the gradients is the same.
+    for first in range(0, len(states), at_once):
+        piece = states[first : first + at_once]
+        total = torch.zeros((), dtype=torch.float64)
+        for row, (_, decisions) in zip(policy.log_probabilities([turn for turn, _ in piece]), piece, strict=True):
+            share = -(row.exp() * row.clamp_min(-1e4)).sum() / len(states)
+            entropy += share.item()
+            total = total - sum(weight * row[number] for number, weight in decisions) / len(samples) - bonus * share
+        total.backward()
+        loss += total.item()
+    return loss, entropy
 
 
 def _figures(groups: list[list[Rollout]], kept: list[bool], contract: Contract) -> dict[str, float]:

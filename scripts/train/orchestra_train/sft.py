@@ -24,6 +24,8 @@ class SftSettings:
     steps: int
     episodes: int = 8
     learning_rate: float = 1e-3
+    # Turns whose activations are held together.
+    at_once: int = 8
     seed: int = 1
     checkpoint_every: int = 50
 
@@ -42,11 +44,15 @@ def train_sft(policy: Policy, shape: WorldShape, contract: Contract, settings: S
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * warm_up * max(0.1, 1 - step / settings.steps)
         optimizer.zero_grad()
-        loss = policy.warm_start_loss(turns)
-        loss.backward()
+        loss = 0.0
+        for first_turn in range(0, len(turns), settings.at_once):
+            piece = turns[first_turn : first_turn + settings.at_once]
+            part = policy.warm_start_loss(piece) * len(piece) / len(turns)
+            part.backward()
+            loss += part.item()
         norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0)
         optimizer.step()
-        journal.log(step, loss=loss.item(), gradient_norm=norm.item())
+        journal.log(step, loss=loss, gradient_norm=norm.item())
         if (step + 1) % settings.checkpoint_every == 0 or step + 1 == settings.steps:
             journal.save(step + 1, policy.model, optimizer)
     return journal

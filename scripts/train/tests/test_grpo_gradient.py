@@ -46,4 +46,8 @@ def test_many_rollouts_find_the_direction_of_the_known_gradient(reward: str, lea
     groups = play(policy, episodes, 300, SLOTS, rng)
     weights, _ = _weigh(groups, GrpoSettings(1, reward=reward), RunningSpread())
     _backward(policy, groups, weights, 0.0)
+    whole = gradient(policy)
+    policy.model.zero_grad()
+    _backward(policy, groups, weights, 0.0, at_once=1)
+    assert torch.allclose(gradient(policy), whole, atol=1e-5)
     assert torch.nn.functional.cosine_similarity(gradient(policy), known, dim=0).item() > least
