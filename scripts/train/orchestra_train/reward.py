@@ -3,7 +3,7 @@
 `paper` is the formula of ToolOrchestra (not its released code, which pays for expense), `sum` a plain weighted sum,
 `gdpo` normalises each component on its own, `gated_gdpo` (the default) lets cost, latency and liking speak only among
 correct rollouts, so that being cheap and wrong never pays. `utility` is what the gateway's own search maximises: where
-a policy acts through that search (`beliefs-1`), any other trade-off would bend its beliefs instead of mending them.
+a policy acts through that search (`beliefs-1`), another trade-off can only be followed by bending its beliefs.
 """
 
 from collections.abc import Callable, Sequence
