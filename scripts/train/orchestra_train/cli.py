@@ -3,6 +3,8 @@
 import argparse
 from pathlib import Path
 
+from .train_commands import add_training_commands
+
 REPOSITORY = Path(__file__).resolve().parents[3]
 
 
@@ -19,6 +21,8 @@ def main() -> None:
     heads.add_argument("--models", type=Path, default=REPOSITORY / "models")
     heads.add_argument("--cache", type=Path, help="folder that keeps the vectors of the packs between runs")
     heads.set_defaults(run=_heads)
+
+    add_training_commands(commands)
 
     arguments = parser.parse_args()
     arguments.run(arguments)

@@ -1,0 +1,82 @@
+"""`beliefs-1`: one prefix with problem and evidence, one branch a card or a wish, answered by one of five grades."""
+
+import math
+from typing import Any
+
+from .cut import keep_tail, prompt_budgets, trim, well_formed
+from .evidence import Evidence
+from .evidence_text import evidence_text
+from .load import Contract, fill
+from .phrase import AXES
+from .render import Segment, merge_texts, trusted
+
+LEAST_CHANCE = 0.01
+
+
+def problem_prefix(
+    problem: str, conversation: str, evidence: Evidence, context_tokens: int, contract: Contract
+) -> list[Segment]:
+    """What all branches of a turn share. Prices, ids and preferences are not in it."""
+    labels = contract["labels"]
+    budgets = prompt_budgets(context_tokens, contract)
+    conversation = keep_tail(conversation, budgets.conversation)
+    problem = keep_tail(problem, budgets.problem)
+    known = evidence_text(evidence, budgets.prompt - len(conversation) - len(problem), contract)
+    spoken = f"{labels['conversation']}{conversation}\n\n" if conversation else ""
+    return _prefix(f"{spoken}{labels['problem']}{problem}" + (f"\n\n{known}" if known else ""), contract)
+
+
+def card_branch(quality: str, privacy: str, role: str, contract: Contract) -> list[Segment]:
+    """The tool's words and place, then the question of its role; `attempt` is asked like `answer`."""
+    words = trim(quality)
+    place = contract["slotText"]["places"][privacy]
+    ended = words if words.endswith((".", "!", "?")) else f"{words}."
+    sentence = fill(contract["sentence"], {"quality": ended, "place": place})
+    question = contract["questions"]["answer" if role == "attempt" else role]
+    return _branch(fill(contract["card"], {"sentence": sentence}) + question, contract)
+
+
+def wish_prefix(instruction: str, contract: Contract) -> list[Segment]:
+    return _prefix(fill(contract["wish"], {"instruction": trim(instruction)}), contract)
+
+
+def wish_branches(contract: Contract) -> list[list[Segment]]:
+    """One question an axis, in the order quality, cost, latency, privacy."""
+    return [_branch(contract["wishes"][axis], contract) for axis in AXES]
+
+
+def grade_segments(contract: Contract) -> list[list[Segment]]:
+    return [[{"kind": "text", "text": grade}] for grade in contract["grades"]]
+
+
+def expected_of(probabilities: Any, values: list[float]) -> Any:
+    """Mean of what the grades stand for; floats or torch scalars."""
+    return sum(probability * value for probability, value in zip(probabilities, values, strict=True))
+
+
+def spread_over_levels(chance: Any, levels: list[float]) -> list[Any]:
+    """Chances at equally likely levels of difficulty, whose mean is about the given chance; differentiable.
+
+    Averaging over levels draws chances towards one half; widening the log-odds first gives them back.
+    """
+    chance = LEAST_CHANCE + (1 - 2 * LEAST_CHANCE) * chance
+    widening = math.sqrt(1 + math.pi / 8 * sum(level**2 for level in levels) / len(levels))
+    odds = (chance / (1 - chance)) ** widening
+    return [odds / (odds + math.exp(-level)) for level in levels]
+
+
+def _prefix(text: str, contract: Contract) -> list[Segment]:
+    chat = contract["chat"]
+    return merge_texts(
+        [
+            *trusted(chat["systemOpen"] + contract["system"], chat["controlTags"]),
+            *trusted(chat["turnClose"] + chat["userOpen"], chat["controlTags"]),
+            {"kind": "text", "text": well_formed(text)},
+        ]
+    )
+
+
+def _branch(text: str, contract: Contract) -> list[Segment]:
+    chat = contract["chat"]
+    closing = trusted(chat["turnClose"] + chat["assistantOpen"], chat["controlTags"])
+    return merge_texts([{"kind": "text", "text": well_formed(text)}, *closing])

@@ -1,0 +1,202 @@
+"""GRPO over whole runs, exactly on-policy, on the distribution that the gateway serves.
+
+Departures from the paper: stateless turns, each a sample of its own with its run's advantage (as in the released code);
+log-probabilities over the admissible choices, not over the vocabulary; one gradient step a batch, so the ratio is one
+and there is nothing to clip; no KL term; `gated_gdpo` by default; malformed rollouts cannot occur where choices are
+scored; latency is the tools' modelled one, not the clock; modelled tools instead of paid ones.
+"""
+
+import copy
+from dataclasses import asdict, dataclass, field
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from .contract.load import Contract
+from .detectors import GroupTrace, RunTrace, degenerate_shares
+from .filters import Kept, component_filter, paper_filter
+from .journal import Journal
+from .policy import Policy, Turn
+from .reward import Group, Preference, RunningSpread, advantages
+from .world.decide import realised_utility
+from .world.episode import Episode, Run, fresh_episode
+from .world.roster import WorldShape
+
+
+@dataclass(frozen=True)
+class GrpoSettings:
+    steps: int
+    episodes: int = 8
+    rollouts: int = 16
+    learning_rate: float = 3e-4
+    reward: str = "gated_gdpo"
+    filter: str = "component"
+    entropy: float = 0.0
+    seed: int = 1
+    checkpoint_every: int = 10
+
+
+@dataclass
+class Rollout:
+    """A run of a group and the choices on its way: (turn, number of the choice)."""
+
+    group: int
+    run: Run
+    decisions: list[tuple[Turn, int]] = field(default_factory=list)
+
+
+def train_grpo(policy: Policy, shape: WorldShape, contract: Contract, settings: GrpoSettings, folder: Path) -> Journal:
+    learnt = [parameter for parameter in policy.model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(learnt, lr=settings.learning_rate, weight_decay=0.0)
+    journal = Journal(folder, "grpo")
+    first, more = journal.resume(policy.model, optimizer)
+    spread = RunningSpread(**{**more, "parts": np.array(more["parts"])}) if more else RunningSpread()
+    for step in journal.steps(first, settings.steps):
+        rng = np.random.default_rng([settings.seed, 1, step])
+        episodes = [fresh_episode(rng, shape) for _ in range(settings.episodes)]
+        groups = play(policy, episodes, settings.rollouts, contract, rng)
+        weights, kept = _weigh(groups, settings, spread)
+        optimizer.zero_grad()
+        loss, entropy = _backward(policy, groups, weights, settings.entropy)
+        norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0)
+        if any(kept):
+            optimizer.step()
+        journal.log(step, loss=loss, entropy=entropy, gradient_norm=norm.item(), **_figures(groups, kept, contract))
+        if (step + 1) % settings.checkpoint_every == 0 or step + 1 == settings.steps:
+            saved = asdict(spread)
+            journal.save(step + 1, policy.model, optimizer, {**saved, "parts": saved["parts"].tolist()})
+    return journal
+
+
+@torch.no_grad()
+def play(
+    policy: Policy, episodes: list[Episode], rollouts: int, contract: Contract, rng: np.random.Generator
+) -> list[list[Rollout]]:
+    """All runs in step, so that each forward pass serves every run that is still going."""
+    # Luck falls anew for each rollout, so that a group tells chance from choice.
+    groups = [
+        [Rollout(number, Run(one.again(rng), contract, rng)) for _ in range(rollouts)]
+        for number, one in enumerate(episodes)
+    ]
+    going = [rollout for group in groups for rollout in group]
+    while going:
+        turns = [Turn(copy.copy(rollout.run), rollout.run.choices()) for rollout in going]
+        states = [_state(rollout.group, turn) for rollout, turn in zip(going, turns, strict=True)]
+        distinct = dict(zip(states, turns, strict=True))
+        found = dict(zip(distinct, policy.log_probabilities(list(distinct.values())), strict=True))
+        for rollout, turn, state in zip(going, turns, states, strict=True):
+            scores = found[state]
+            chances = scores.double().exp().numpy()
+            number = int(rng.choice(len(chances), p=chances / chances.sum()))
+            rollout.decisions.append((turn, number))
+            rollout.run.step(turn.choices[number])
+        going = [rollout for rollout in going if not rollout.run.done]
+    return groups
+
+
+def _state(group: int, turn: Turn) -> str:
+    """Runs of a group stand at the same place time and again: each place is computed once."""
+    return f"{group} {turn.run.turns_left} {turn.run.evidence}"
+
+
+def _weigh(groups: list[list[Rollout]], settings: GrpoSettings, spread: RunningSpread) -> tuple[list, list[bool]]:
+    """Advantages [rollouts] of each group, zero where a filter took them out; and which groups stayed."""
+    measured = [group_of(group) for group in groups]
+    preferences = [preference_of(group[0].run.episode) for group in groups]
+    found = advantages(settings.reward, measured, preferences, spread)
+    kept = [
+        _filter(settings.filter, one, preference, group)
+        for one, preference, group in zip(measured, preferences, groups, strict=True)
+    ]
+    weights = [advantage * one.rollouts for advantage, one in zip(found, kept, strict=True)]
+    return weights, [one.reason is None for one in kept]
+
+
+def _filter(kind: str, group: Group, preference: Preference, rollouts: list[Rollout]) -> Kept:
+    match kind:
+        case "component":
+            return component_filter(group, preference)
+        case "paper":
+            answered = np.array([rollout.decisions[-1][0].run.turns_left > 0 for rollout in rollouts])
+            return paper_filter(group, preference, answered)
+        case "none":
+            return Kept(np.ones(len(rollouts), bool), None)
+    raise ValueError(f"no filter {kind}")
+
+
+def group_of(rollouts: list[Rollout]) -> Group:
+    tools = len(rollouts[0].run.episode.slots)
+    runs = [rollout.run for rollout in rollouts]
+    return Group(
+        outcome=np.array([float(run.correct) for run in runs]),
+        cost_usd=np.array([run.cost_usd for run in runs]),
+        latency_s=np.array([run.latency_ms / 1000 for run in runs]),
+        calls=np.array([np.bincount(run.calls, minlength=tools) for run in runs]),
+        malformed=np.zeros(len(runs), bool),
+    )
+
+
+def preference_of(episode: Episode) -> Preference:
+    weights = episode.weights
+    # Where privacy has weight, tools are liked by where they run.
+    classes = np.array([("any", "no_training", "zdr", "self_hosted", "local").index(s.privacy) for s in episode.slots])
+    return Preference(weights["quality"], weights["cost"], weights["latency"], weights["privacy"], classes / 2 - 1)
+
+
+def _backward(
+    policy: Policy, groups: list[list[Rollout]], weights: list[np.ndarray], bonus: float, at_once: int = 16
+) -> tuple[float, float]:
+    """Gradient of -Σ advantage × log π over all turns, divided by their number."""
+    samples = [
+        (rollout.group, turn, number, float(weight))
+        for group, row in zip(groups, weights, strict=True)
+        for rollout, weight in zip(group, row, strict=True)
+        for turn, number in rollout.decisions
+        if weight != 0 or bonus > 0
+    ]
+    if not samples:
+        return 0.0, 0.0
+    distinct: dict[str, tuple[Turn, list[tuple[int, float]]]] = {}
+    for group, turn, number, weight in samples:
+        distinct.setdefault(_state(group, turn), (turn, []))[1].append((number, weight))
+    states = list(distinct.values())
+    loss, entropy = 0.0, 0.0
+    # Piece by piece, so that memory does not grow with the batch; the sum of the gradients is the same.
+    for first in range(0, len(states), at_once):
+        piece = states[first : first + at_once]
+        total = torch.zeros((), dtype=torch.float64)
+        for row, (_, decisions) in zip(policy.log_probabilities([turn for turn, _ in piece]), piece, strict=True):
+            share = -(row.exp() * row.clamp_min(-1e4)).sum() / len(states)
+            entropy += share.item()
+            total = total - sum(weight * row[number] for number, weight in decisions) / len(samples) - bonus * share
+        total.backward()
+        loss += total.item()
+    return loss, entropy
+
+
+def _figures(groups: list[list[Rollout]], kept: list[bool], contract: Contract) -> dict[str, float]:
+    runs = [rollout.run for group in groups for rollout in group]
+    return {
+        "accuracy": float(np.mean([run.correct for run in runs])),
+        "cost_usd": float(np.mean([run.cost_usd for run in runs])),
+        "latency_s": float(np.mean([run.latency_ms for run in runs])) / 1000,
+        "utility": float(np.mean([realised_utility(run, contract) for run in runs])),
+        "turns": float(np.mean([len(rollout.decisions) for group in groups for rollout in group])),
+        "groups_kept": float(np.mean(kept)),
+        **degenerate_shares([_trace(group) for group in groups]),
+    }
+
+
+def _trace(group: list[Rollout]) -> GroupTrace:
+    slots = group[0].run.episode.slots
+    answers = [number for number, slot in enumerate(slots) if slot.role == "answer"]
+    runs = [RunTrace(tuple(one.run.calls), one.run.preparations, one.run.correct) for one in group]
+    liked = preference_of(group[0].run.episode)
+    preferred = frozenset(np.flatnonzero(liked.tools > 0).tolist()) if liked.liking > 0 else frozenset()
+    return GroupTrace(
+        runs,
+        strongest=max(answers, key=lambda number: slots[number].skills.mean()),
+        cheapest=min(answers, key=lambda number: slots[number].cost_usd),
+        preferred=preferred,
+    )

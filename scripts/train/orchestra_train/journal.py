@@ -1,0 +1,78 @@
+"""What a training run leaves behind: metrics as JSON lines, a plot of them, and checkpoints to resume from."""
+
+import json
+import os
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import torch
+from torch import nn
+from torch.optim import Optimizer
+from tqdm import tqdm
+
+
+class Journal:
+    """One folder a run. After a kill, `resume` brings back the last checkpoint and forgets metrics after it."""
+
+    def __init__(self, folder: Path, name: str) -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self.metrics = folder / f"{name}.jsonl"
+        self._checkpoint = folder / f"{name}.pt"
+        self._name = name
+
+    def resume(self, model: nn.Module, optimizer: Optimizer) -> tuple[int, dict[str, Any]]:
+        """The step to go on with, and what else was saved; (0, {}) for a fresh run."""
+        if not self._checkpoint.exists():
+            self.metrics.unlink(missing_ok=True)
+            return 0, {}
+        saved = torch.load(self._checkpoint, weights_only=True)
+        model.load_state_dict(saved["model"], strict=False)
+        optimizer.load_state_dict(saved["optimizer"])
+        kept = [line for line in self.read() if line["step"] < saved["step"]]
+        self.metrics.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        return saved["step"], saved["more"]
+
+    def save(self, step: int, model: nn.Module, optimizer: Optimizer, more: dict[str, Any] | None = None) -> None:
+        """`step` is the next one. Written beside and renamed, so that a kill leaves the old one whole."""
+        learnt = {name: value for name, value in model.named_parameters() if value.requires_grad}
+        state = {"step": step, "model": learnt, "optimizer": optimizer.state_dict(), "more": more or {}}
+        fresh = self._checkpoint.with_suffix(".part")
+        torch.save(state, fresh)
+        os.replace(fresh, self._checkpoint)
+
+    def log(self, step: int, **figures: float) -> None:
+        with self.metrics.open("a") as lines:
+            lines.write(json.dumps({"step": step, **figures}) + "\n")
+
+    def read(self) -> list[dict[str, Any]]:
+        if not self.metrics.exists():
+            return []
+        # A kill may have cut the last line.
+        lines = self.metrics.read_text().splitlines(keepends=True)
+        return [json.loads(line) for line in lines if line.endswith("\n")]
+
+    def steps(self, first: int, last: int) -> Iterator[int]:
+        """Numbers of the steps to do, with a progress bar that shows the time left."""
+        return iter(tqdm(range(first, last), initial=first, total=last, desc=self._name, mininterval=2))
+
+    def plot(self) -> Path:
+        """Every figure over the steps, as PNG."""
+        import matplotlib
+
+        matplotlib.use("Agg")
+        from matplotlib import pyplot
+
+        lines = self.read()
+        names = [name for name in (lines[0] if lines else {}) if name != "step"]
+        figure, axes = pyplot.subplots(
+            max(1, len(names)), figsize=(7, 1.8 * max(1, len(names))), sharex=True, squeeze=False
+        )
+        for name, axis in zip(names, axes[:, 0], strict=False):
+            axis.plot([line["step"] for line in lines], [line[name] for line in lines], linewidth=0.9)
+            axis.set_ylabel(name, fontsize=7)
+        path = self.metrics.with_suffix(".png")
+        figure.tight_layout()
+        figure.savefig(path, dpi=90)
+        pyplot.close(figure)
+        return path

@@ -1,0 +1,152 @@
+"""Llama and Qwen3 in plain torch. Parameters are named and laid out as in a GGUF, so that nothing is permuted."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+
+@dataclass(frozen=True)
+class ModelConfig:
+    """Shape of a decoder; `architecture` is `llama` (interleaved rotary pairs) or `qwen3` (halves, normed q and k)."""
+
+    architecture: str
+    vocabulary: int
+    layers: int
+    width: int
+    feed_forward: int
+    heads: int
+    kv_heads: int
+    head_width: int
+    rope_base: float
+    norm_epsilon: float
+    context: int
+    tied: bool = True
+
+
+class Linear(nn.Module):
+    """A projection without bias; with an adapter the weight is frozen and only `lora_a`, `lora_b` learn."""
+
+    def __init__(self, inputs: int, outputs: int) -> None:
+        super().__init__()
+        self.weight = nn.Parameter(torch.empty(outputs, inputs))
+        self.lora_a: nn.Parameter | None = None
+        self.lora_b: nn.Parameter | None = None
+        self.scale = 1.0
+
+    def adapt(self, rank: int, alpha: float) -> None:
+        outputs, inputs = self.weight.shape
+        self.weight.requires_grad_(False)
+        self.lora_a = nn.Parameter(torch.randn(rank, inputs) / inputs**0.5)
+        self.lora_b = nn.Parameter(torch.zeros(outputs, rank))
+        self.scale = alpha / rank
+
+    def forward(self, x: Tensor) -> Tensor:
+        y = F.linear(x, self.weight)
+        if self.lora_a is None or self.lora_b is None:
+            return y
+        return y + F.linear(F.linear(x, self.lora_a), self.lora_b) * self.scale
+
+    def merged(self) -> Tensor:
+        if self.lora_a is None or self.lora_b is None:
+            return self.weight
+        return self.weight + self.lora_b @ self.lora_a * self.scale
+
+
+class Block(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        width, head = config.width, config.head_width
+        self.config = config
+        self.attn_norm = nn.RMSNorm(width, config.norm_epsilon)
+        self.attn_q = Linear(width, config.heads * head)
+        self.attn_k = Linear(width, config.kv_heads * head)
+        self.attn_v = Linear(width, config.kv_heads * head)
+        self.attn_output = Linear(config.heads * head, width)
+        if config.architecture == "qwen3":
+            self.attn_q_norm = nn.RMSNorm(head, config.norm_epsilon)
+            self.attn_k_norm = nn.RMSNorm(head, config.norm_epsilon)
+        self.ffn_norm = nn.RMSNorm(width, config.norm_epsilon)
+        self.ffn_gate = Linear(width, config.feed_forward)
+        self.ffn_up = Linear(width, config.feed_forward)
+        self.ffn_down = Linear(config.feed_forward, width)
+
+    def forward(self, x: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
+        """x: [B, T, width]; turn: cosines and sines [B, 1, T, head/2]; mask: [B, 1, T, T], true where seen."""
+        x = x + self._attention(self.attn_norm(x), turn, mask)
+        y = self.ffn_norm(x)
+        return x + self.ffn_down(F.silu(self.ffn_gate(y)) * self.ffn_up(y))
+
+    def _attention(self, x: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
+        batch, length, _ = x.shape
+
+        def heads(y: Tensor) -> Tensor:
+            return y.view(batch, length, -1, self.config.head_width).transpose(1, 2)
+
+        q, k, v = heads(self.attn_q(x)), heads(self.attn_k(x)), heads(self.attn_v(x))
+        interleaved = self.config.architecture == "llama"
+        if not interleaved:
+            q, k = self.attn_q_norm(q), self.attn_k_norm(k)
+        q, k = _rotate(q, turn, interleaved), _rotate(k, turn, interleaved)
+        seen = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+        return self.attn_output(seen.transpose(1, 2).reshape(batch, length, -1))
+
+
+def _rotate(x: Tensor, turn: tuple[Tensor, Tensor], interleaved: bool) -> Tensor:
+    cos, sin = turn
+    first, second = (x[..., ::2], x[..., 1::2]) if interleaved else x.chunk(2, -1)
+    turned = first * cos - second * sin, second * cos + first * sin
+    return torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
+
+
+class Decoder(nn.Module):
+    def __init__(self, config: ModelConfig) -> None:
+        super().__init__()
+        self.config = config
+        self.token_embd = nn.Embedding(config.vocabulary, config.width)
+        self.blk = nn.ModuleList(Block(config) for _ in range(config.layers))
+        self.output_norm = nn.RMSNorm(config.width, config.norm_epsilon)
+        if not config.tied:
+            self.output = Linear(config.width, config.vocabulary)
+
+    def forward(self, tokens: Tensor, positions: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
+        """tokens, positions: [B, T]; mask: [B, T, T], true where seen; causal by default. -> states [B, T, width]"""
+        length = tokens.shape[1]
+        if positions is None:
+            positions = torch.arange(length, device=tokens.device).expand_as(tokens)
+        if mask is None:
+            mask = torch.ones(length, length, dtype=torch.bool, device=tokens.device).tril().unsqueeze(0)
+        half = torch.arange(0, self.config.head_width, 2, device=tokens.device)
+        angles = positions[:, None, :, None] * self.config.rope_base ** (-half / self.config.head_width)
+        x = self.token_embd(tokens)
+        turn = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        for block in self.blk:
+            x = block(x, turn, mask[:, None])
+        return self.output_norm(x)
+
+    def logits(self, states: Tensor) -> Tensor:
+        """[..., width] -> [..., vocabulary]; call it on the few states that need it."""
+        return F.linear(states, self.token_embd.weight if self.config.tied else self.output.weight)
+
+    def projections(self) -> dict[str, Linear]:
+        """Every projection of the blocks by its GGUF name."""
+        return {name: part for name, part in self.blk.named_modules(prefix="blk") if isinstance(part, Linear)}
+
+
+def random_model(config: ModelConfig, seed: int) -> Decoder:
+    """Small normal weights, deeper projections scaled down."""
+    torch.manual_seed(seed)
+    model = Decoder(config)
+    for name, parameter in model.named_parameters():
+        if parameter.dim() > 1:
+            down = (2 * config.layers) ** 0.5 if "output" in name or "down" in name else 1
+            nn.init.normal_(parameter, std=0.05 / down if "embd" in name else config.width**-0.5 / down)
+    return model
+
+
+def add_adapter(model: Decoder, rank: int, alpha: float) -> None:
+    """Freezes everything and gives each projection of the blocks a low-rank adapter."""
+    model.requires_grad_(False)
+    for projection in model.projections().values():
+        projection.adapt(rank, alpha)

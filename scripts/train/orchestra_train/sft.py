@@ -1,0 +1,70 @@
+"""Warm start: what the simulated world knows is told to the policy, before it learns from its own runs.
+
+For `beliefs-1` every card of every problem is a target; for `slots-*` the softened choice of the search under true
+beliefs. Departure from the paper, which describes no such stage: a small policy that starts from nothing never sees a
+group with differing outcomes.
+"""
+
+import copy
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import torch
+
+from .contract.load import Contract
+from .journal import Journal
+from .policy import Policy, Turn
+from .world.episode import Run, fresh_episode
+from .world.roster import WorldShape
+
+
+@dataclass(frozen=True)
+class SftSettings:
+    steps: int
+    episodes: int = 8
+    learning_rate: float = 1e-3
+    # Turns whose activations are held together.
+    at_once: int = 8
+    seed: int = 1
+    checkpoint_every: int = 50
+
+
+def train_sft(policy: Policy, shape: WorldShape, contract: Contract, settings: SftSettings, folder: Path) -> Journal:
+    """`contract` holds the rules of the run (attempts, budgets); the policy renders by its own."""
+    learnt = [parameter for parameter in policy.model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(learnt, lr=settings.learning_rate, weight_decay=0.0)
+    journal = Journal(folder, "sft")
+    first, _ = journal.resume(policy.model, optimizer)
+    for step in journal.steps(first, settings.steps):
+        # Data are a function of seed and step alone, so a resumed run sees what the killed one would have seen.
+        rng = np.random.default_rng([settings.seed, step])
+        turns = [random_turn(rng, shape, contract) for _ in range(settings.episodes)]
+        warm_up = min(1.0, (step + 1) / 20)
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate * warm_up * max(0.1, 1 - step / settings.steps)
+        optimizer.zero_grad()
+        loss = 0.0
+        for first_turn in range(0, len(turns), settings.at_once):
+            piece = turns[first_turn : first_turn + settings.at_once]
+            part = policy.warm_start_loss(piece) * len(piece) / len(turns)
+            part.backward()
+            loss += part.item()
+        norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0)
+        optimizer.step()
+        journal.log(step, loss=loss, gradient_norm=norm.item())
+        if (step + 1) % settings.checkpoint_every == 0 or step + 1 == settings.steps:
+            journal.save(step + 1, policy.model, optimizer)
+    return journal
+
+
+def random_turn(rng: np.random.Generator, shape: WorldShape, contract: Contract) -> Turn:
+    """A turn of a random walk through a fresh episode, the first one most often."""
+    run = Run(fresh_episode(rng, shape), contract, rng)
+    turn = Turn(copy.copy(run), run.choices())
+    while rng.random() < 0.4:
+        run.step(turn.choices[rng.integers(len(turn.choices))])
+        if run.done:
+            break
+        turn = Turn(copy.copy(run), run.choices())
+    return turn

@@ -1,0 +1,115 @@
+"""The subcommands that make policies: `sft`, `grpo`, `export`, and `smoke`, which does all of it in miniature."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import torch
+
+from .contract.load import load_contract
+from .gguf_file import FORMATS, GgufModel, read_model, write_adapter, write_model
+from .grpo import GrpoSettings, train_grpo
+from .model import add_adapter
+from .policy import BeliefsPolicy, Policy, SlotsPolicy
+from .reward import REWARDS
+from .sft import SftSettings, train_sft
+from .smoke import smoke
+from .tokenizer import TextTokenizer
+from .world.roster import WorldShape
+
+
+def add_training_commands(commands: Any) -> None:
+    small = commands.add_parser("smoke", help="SFT, GRPO and export of a tiny model, with gates")
+    small.add_argument("--out", type=Path, required=True)
+    small.add_argument("--seed", type=int, default=1)
+    small.set_defaults(run=_smoke)
+
+    sft = _training_parser(commands, "sft", "warm start from what the simulated world knows")
+    sft.set_defaults(run=_sft)
+    grpo = _training_parser(commands, "grpo", "reinforcement over whole runs; goes on from an sft in the same folder")
+    grpo.add_argument("--reward", choices=REWARDS, default="gated_gdpo")
+    grpo.add_argument("--filter", choices=("component", "paper", "none"), default="component")
+    grpo.set_defaults(run=_grpo)
+
+    export = commands.add_parser("export", help="write what was trained as GGUF")
+    _add_policy_arguments(export)
+    export.add_argument("--format", choices=("adapter", *FORMATS), default="adapter")
+    export.add_argument("--file", type=Path, required=True)
+    export.set_defaults(run=_export)
+
+
+def _training_parser(commands: Any, name: str, words: str) -> argparse.ArgumentParser:
+    parser = commands.add_parser(name, help=words)
+    _add_policy_arguments(parser)
+    parser.add_argument("--steps", type=int, required=True)
+    parser.add_argument("--episodes", type=int, default=8, help="a step")
+    parser.add_argument("--learning-rate", type=float, default=3e-4)
+    parser.add_argument("--seed", type=int, default=1)
+    return parser
+
+
+def _add_policy_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--base", type=Path, required=True, help="GGUF to start from; Llama or Qwen3")
+    parser.add_argument("--contract", choices=("beliefs-1", "slots-1", "slots-2"), default="beliefs-1")
+    parser.add_argument("--rank", type=int, default=16, help="of the adapter; 0 trains every weight")
+    parser.add_argument("--out", type=Path, required=True, help="folder of checkpoints, metrics and plots")
+    parser.add_argument("--threads", type=int, default=1)
+
+
+def _open_policy(arguments: argparse.Namespace, stages: tuple[str, ...]) -> tuple[GgufModel, Policy]:
+    """The base with its adapter and the newest of the stages that lie in the folder."""
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(0)
+    source = read_model(arguments.base)
+    if arguments.rank > 0:
+        add_adapter(source.model, arguments.rank, alpha=2 * arguments.rank)
+    found = [path for stage in stages if (path := arguments.out / f"{stage}.pt").exists()]
+    if found:
+        learnt = torch.load(found[-1], weights_only=True)["model"]
+        if source.model.load_state_dict(learnt, strict=False).unexpected_keys:
+            raise SystemExit(f"{found[-1]} was trained with another --rank or --base")
+    kind = BeliefsPolicy if arguments.contract == "beliefs-1" else SlotsPolicy
+    return source, kind(source.model, TextTokenizer(source.metadata), load_contract(arguments.contract))
+
+
+def _rules(arguments: argparse.Namespace) -> dict[str, Any]:
+    """`beliefs-1` acts by the rules of `slots-2`."""
+    return load_contract("slots-1" if arguments.contract == "slots-1" else "slots-2")
+
+
+def _sft(arguments: argparse.Namespace) -> None:
+    _, policy = _open_policy(arguments, ())
+    settings = SftSettings(arguments.steps, arguments.episodes, arguments.learning_rate, arguments.seed)
+    print(train_sft(policy, WorldShape(), _rules(arguments), settings, arguments.out).plot())
+
+
+def _grpo(arguments: argparse.Namespace) -> None:
+    _, policy = _open_policy(arguments, ("sft",))
+    settings = GrpoSettings(
+        arguments.steps,
+        arguments.episodes,
+        learning_rate=arguments.learning_rate,
+        reward=arguments.reward,
+        filter=arguments.filter,
+        seed=arguments.seed,
+    )
+    print(train_grpo(policy, WorldShape(), _rules(arguments), settings, arguments.out).plot())
+
+
+def _export(arguments: argparse.Namespace) -> None:
+    if not any((arguments.out / f"{stage}.pt").exists() for stage in ("sft", "grpo")):
+        raise SystemExit(f"nothing was trained in {arguments.out}")
+    source, _ = _open_policy(arguments, ("sft", "grpo"))
+    if arguments.format == "adapter":
+        write_adapter(source, arguments.file)
+    else:
+        write_model(source, arguments.file, arguments.format)
+    print(arguments.file)
+
+
+def _smoke(arguments: argparse.Namespace) -> None:
+    report = smoke(arguments.out, arguments.seed)
+    print(json.dumps(report, indent=1))
+    if not all(gate["ok"] for gate in report["gates"]):
+        raise SystemExit("a gate failed")

@@ -1,0 +1,1 @@
+"""The simulated world: fresh tools, prices and wishes every episode, with a known best policy."""
