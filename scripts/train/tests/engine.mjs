@@ -6,7 +6,7 @@ const { model: modelPath, adapter, texts, prompt, greedy, top = 20 } = JSON.pars
 const llama = await getLlama({ gpu: false, build: 'never', maxThreads: 1, logLevel: LlamaLogLevel.error });
 const model = await llama.loadModel({ modelPath, vocabOnly: prompt === undefined, gpuLayers: 0 });
 const tokens = texts.map((text) => model.tokenize(text, false));
-let probabilities = [];
+const probabilities = [];
 if (prompt !== undefined) {
   const lora = adapter === undefined ? undefined : { adapters: [{ filePath: adapter }] };
   const context = await model.createContext({ contextSize: 1024, sequences: 1, threads: 1, lora });
