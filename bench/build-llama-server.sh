@@ -49,4 +49,6 @@ CMAKE
 
 cmake -S "$folder/project" -B "$folder/build" -G Ninja -DSOURCE="$folder/source" -DLIBRARIES="$libraries" > /dev/null
 nice -n 19 ninja -C "$folder/build" -j "${JOBS:-1}" llama-server
+# The server looks for the kernels of each processor beside itself.
+ln -sf "$libraries"/libggml-cpu-*.so "$folder/build/"
 echo "ORCHESTRA_LLAMA_SERVER=$folder/build/llama-server"

@@ -40,7 +40,8 @@ export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEng
   const tokens = modelTokens(model);
   const template = chatTemplate(model);
   const rounds = new Rounds(options.prefillChunkTokens);
-  const newSequence = () => new Sequence(context.getSequence({ contextShift }), rounds, options);
+  const newSequence = (_: unknown, lane: number) =>
+    new Sequence(context.getSequence({ contextShift }), lane, rounds, options);
   const sequences = Array.from({ length: options.sequences }, newSequence);
   const snapshots = new Snapshots(options.snapshotBytes ?? defaultSnapshotBytes, facts.cacheBytesPerToken);
   const pool = new SequencePool(sequences, snapshots, options.sequences * lineLengthPerSequence);

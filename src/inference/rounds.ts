@@ -1,4 +1,5 @@
 import { setImmediate } from 'node:timers/promises';
+import { BatchCosts } from './batch-costs.ts';
 import { throwIfCancelled } from './cancellation.ts';
 import { EngineFailure } from './engine.ts';
 
@@ -14,6 +15,8 @@ export type WorkKind = 'edit' | 'prefill' | 'decode';
 
 export interface Work<Result> {
   readonly kind: WorkKind;
+  /** Number of the sequence. */
+  readonly lane: number;
   /** Of prompt, for `prefill`; at most a chunk. */
   readonly tokens: number;
   readonly urgency: Urgency;
@@ -32,20 +35,25 @@ const headStartMs = 5_000;
 /** The earlier, the sooner: the order of a line in which nobody waits for ever. */
 export const rankOf = ({ arrivedAtMs, inProgress }: Urgency): number => arrivedAtMs - (inProgress ? headStartMs : 0);
 
+/** Prompts shorter than this share of a chunk are read together; longer ones gain nothing by waiting for each other. */
+const sharedChunk = 1 / 4;
+
 /**
- * Lock-step rounds, the only order in which the native code is used: in a round everybody who writes gets one token, all
- * in one batch, and then prompts get one chunk together. So a batch is always full (the library's own dispatcher never
- * fills one), and whoever writes waits for at most one chunk of somebody else's prompt. Writers and prompts are separate
- * batches because a batch of unequal pieces costs more than its parts.
+ * Lock-step rounds, the only order in which the native code is used: in a round everybody who writes gets one token, in
+ * one batch where that is sooner, and then prompts get one chunk. So a batch is always full (the library's own dispatcher
+ * never fills one), and whoever writes waits for at most one chunk of somebody else's prompt. Writers and prompts are
+ * separate batches because a batch of unequal pieces costs more than its parts.
  */
 export class Rounds {
   readonly #chunkTokens: number;
+  readonly #costs: Pick<BatchCosts, 'goOneByOne' | 'record'>;
   #pending: Pending[] = [];
   #isTurning = false;
   #startedAtMs: number | undefined;
 
-  constructor(chunkTokens: number) {
+  constructor(chunkTokens: number, costs: Pick<BatchCosts, 'goOneByOne' | 'record'> = new BatchCosts()) {
     this.#chunkTokens = chunkTokens;
+    this.#costs = costs;
   }
 
   take<Result>(work: Work<Result>): Promise<Result> {
@@ -75,16 +83,27 @@ export class Rounds {
       await setImmediate();
       // One by one: an erasure beside a copy of the same sequence would spoil the copy.
       for (const edit of this.#takeAll('edit')) await this.#run([edit]);
-      await this.#run(this.#takeAll('decode'));
+      await this.#write(this.#takeAll('decode'));
       await this.#run(this.#takeChunk());
     }
     this.#isTurning = false;
   }
 
+  async #write(writers: readonly Pending[]): Promise<void> {
+    const batches = this.#costs.goOneByOne(writers.length) ? writers.map((writer) => [writer]) : [writers];
+    for (const batch of batches) {
+      const startedAtMs = performance.now();
+      await this.#run(batch);
+      if (batch.length > 0) this.#costs.record(batch.length, performance.now() - startedAtMs);
+    }
+  }
+
   async #run(batch: readonly Pending[]): Promise<void> {
     if (batch.length === 0) return;
     this.#startedAtMs = performance.now();
-    await Promise.all(batch.map(({ start }) => start()));
+    // llama.cpp cuts a batch wherever the numbers of its sequences do not ascend.
+    const ascending = batch.toSorted((one, other) => one.work.lane - other.work.lane);
+    await Promise.all(ascending.map(({ start }) => start()));
     this.#startedAtMs = undefined;
   }
 
@@ -94,7 +113,7 @@ export class Rounds {
     return taken;
   }
 
-  /** The most urgent pieces of prompt that fit into one chunk together, at least one. */
+  /** The most urgent piece of prompt, and with a short one those that come next. */
   #takeChunk(): Pending[] {
     const prompts = this.#pending
       .filter(({ work }) => work.kind === 'prefill')
@@ -103,7 +122,7 @@ export class Rounds {
     let tokens = 0;
     for (const prompt of prompts) {
       tokens += prompt.work.tokens;
-      if (taken.length > 0 && tokens > this.#chunkTokens) break;
+      if (taken.length > 0 && tokens > this.#chunkTokens * sharedChunk) break;
       taken.push(prompt);
     }
     this.#pending = this.#pending.filter((entry) => !taken.includes(entry));

@@ -33,6 +33,7 @@ const anyTime: Urgency = { arrivedAtMs: 0, inProgress: false };
  */
 export class Sequence {
   readonly #native: LlamaContextSequence;
+  readonly #lane: number;
   readonly #rounds: Rounds;
   readonly #limits: SequenceLimits;
   #urgency = anyTime;
@@ -44,8 +45,10 @@ export class Sequence {
   #plan: readonly Token[] = [];
   #waypoints: Waypoint[] = [];
 
-  constructor(native: LlamaContextSequence, rounds: Rounds, limits: SequenceLimits) {
+  /** @param lane in which order of creation `native` came. */
+  constructor(native: LlamaContextSequence, lane: number, rounds: Rounds, limits: SequenceLimits) {
     this.#native = native;
+    this.#lane = lane;
     this.#rounds = rounds;
     this.#limits = limits;
   }
@@ -250,7 +253,7 @@ export class Sequence {
   }
 
   #take<Result>(kind: WorkKind, signal: AbortSignal, tokens: number, run: () => Promise<Result>): Promise<Result> {
-    return this.#rounds.take({ kind, tokens, urgency: this.#urgency, signal, run });
+    return this.#rounds.take({ kind, lane: this.#lane, tokens, urgency: this.#urgency, signal, run });
   }
 }
 

@@ -19,8 +19,8 @@ interface Plan {
 }
 
 /** A made-up model: a batch is whatever is started before the event loop turns, and every piece takes one turn. */
-function fakeModel() {
-  const rounds = new Rounds(chunkTokens);
+function fakeModel(goesOneByOne = false) {
+  const rounds = new Rounds(chunkTokens, { goOneByOne: () => goesOneByOne, record: () => undefined });
   const steps: Step[] = [];
   let batch = 0;
   let isOpen = false;
@@ -35,6 +35,7 @@ function fakeModel() {
   const take = (request: number, urgency: Urgency, kind: WorkKind, tokens: number, signal = never): Promise<number> => {
     const work: Work<number> = {
       kind,
+      lane: request,
       tokens,
       urgency,
       signal,
@@ -125,13 +126,27 @@ test('writers who are ready together share every batch', async () => {
   expect(new Set(model.steps.map(({ batch }) => batch)).size).toBe(5);
 });
 
+test('writers go one by one where that is sooner', async () => {
+  const model = fakeModel(true);
+  const writer = { promptTokens: 0, outputTokens: 5, inProgress: false };
+  await Promise.all([0, 1, 2].map((index) => play(index, writer, model)));
+  expect(new Set(model.steps.map(({ batch }) => batch)).size).toBe(15);
+});
+
+test('a batch is in the order of the sequences, whoever came first', async () => {
+  const model = fakeModel();
+  const urgency = { arrivedAtMs: 0, inProgress: false };
+  await Promise.all([3, 0, 2, 1].map((lane) => model.take(lane, urgency, 'decode', 1)));
+  expect(model.steps.map(({ request }) => request)).toEqual([0, 1, 2, 3]);
+});
+
 test('a turn in progress goes before new runs, but not before one that has waited long', async () => {
   const order = async (waitedMs: number) => {
     const model = fakeModel();
     const old = { arrivedAtMs: 0, inProgress: false };
     const later = { arrivedAtMs: waitedMs, inProgress: true };
     await Promise.all([model.take(0, old, 'prefill', chunkTokens), model.take(1, later, 'prefill', chunkTokens)]);
-    return model.steps.map(({ request }) => request);
+    return model.steps.toSorted((one, other) => one.batch - other.batch).map(({ request }) => request);
   };
   expect(await order(1_000)).toEqual([1, 0]);
   expect(await order(60_000)).toEqual([0, 1]);
@@ -151,7 +166,13 @@ test('a cancelled piece of work is not begun, and the others go on', async () =>
 
 test('a failure of the native code is one request’s, as `crashed`', async () => {
   const rounds = new Rounds(chunkTokens);
-  const work = { kind: 'decode', tokens: 1, urgency: { arrivedAtMs: 0, inProgress: false }, signal: never } as const;
+  const work = {
+    kind: 'decode',
+    lane: 0,
+    tokens: 1,
+    urgency: { arrivedAtMs: 0, inProgress: false },
+    signal: never,
+  } as const;
   const failing = rounds.take({ ...work, run: () => Promise.reject(new Error('Eval has failed')) });
   const working = rounds.take({ ...work, run: async () => 7 });
   await expect(failing).rejects.toMatchObject({ name: 'EngineFailure', kind: 'crashed' });

@@ -30,7 +30,7 @@ test('a prompt that is cancelled stops with the chunk that is being computed', a
   const options = engineOptions(file.path, { prefillChunkTokens: 16 });
   const { llama, model, context } = await loadModel(options);
   const rounds = new CancellingRounds(16, 3);
-  const sequence = new Sequence(context.getSequence(), rounds, options);
+  const sequence = new Sequence(context.getSequence(), 0, rounds, options);
   const prompt = modelTokens(model).ofText('k'.repeat(1_000));
   const question = { depth: prompt.length, admissible: [1, 2] };
   await expect(sequence.ask(prompt, [question], rounds.controller.signal)).rejects.toMatchObject({
