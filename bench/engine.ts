@@ -1,5 +1,8 @@
+import { existsSync } from 'node:fs';
 import type { ChatMessage } from '../src/contract/chat.ts';
-import { type Contestant, llamaServer, ours, plainLibrary, type Setting } from './engine/contestants.ts';
+import { smolLm2Path } from '../test/support/gguf/smollm2.ts';
+import { type Contestant, llamaServer, ours, plainLibrary, type Setting, startOurs } from './engine/contestants.ts';
+import { decisionCosts } from './engine/decision.ts';
 import { type Loop, playLoop } from './engine/loop-of-runs.ts';
 import { shapedModelPath } from './engine/shaped-model.ts';
 import { type Figure, figure, median, type Report } from './figures.ts';
@@ -99,6 +102,7 @@ export async function engineBench({ quick, only }: BenchOptions): Promise<Report
       await Promise.all(contestants.map((contestant) => contestant.stop()));
     }
   }
+  if (!only || 'decision'.includes(only)) figures.push(...(await decisions(quick ? 1 : 5)));
   const notes = [
     `ours | ${peerName}, one compute thread each, medians; CPU of the process with the model alone`,
     `model: ${modelPath}`,
@@ -119,5 +123,20 @@ async function compare(measure: Measure, contestants: readonly [Contestant, Cont
     return figure(`${measure.name}: ${key}`, mine, theirs, bar);
   });
   for (const { name, ours: mine, peer, ratio } of figures) console.log(`${name}  ${mine}  ${peer}  ${ratio}`);
+  return figures;
+}
+
+/** Beside the bare reading of as many tokens; none without SmolLM2. */
+async function decisions(rounds: number): Promise<Figure[]> {
+  if (!existsSync(smolLm2Path)) return [];
+  const measured = await startOurs({ modelPath: smolLm2Path, sequences: 1, contextTokens: 2_048 });
+  const figures: Figure[] = [];
+  for (const form of ['trie', 'branches'] as const) {
+    const costs: Awaited<ReturnType<typeof decisionCosts>>[] = [];
+    for (let round = 0; round < rounds; round++) costs.push(await decisionCosts(measured, form, round));
+    const middle = (key: 'decision' | 'bare') => median(costs.map((cost) => cost[key]));
+    figures.push(figure(`decision over 12 slots, ${form}: CPU ms a token`, middle('decision'), middle('bare'), 1.15));
+  }
+  await measured.engine.close();
   return figures;
 }

@@ -31,11 +31,21 @@ export interface Setting {
 /** The kernel counts in hundredths of a second. */
 const clockTickMs = 10;
 
-export async function ours(setting: Setting): Promise<Contestant> {
+export interface MeasuredEngine {
+  readonly engine: InferenceEngine;
+  cpuMs(): number;
+}
+
+export async function startOurs(setting: Setting): Promise<MeasuredEngine> {
   const { startEngine } = await import(new URL('../../dist/inference/start-engine.js', import.meta.url).href);
   const before = children();
   const engine: InferenceEngine = await startEngine({ ...setting, device: 'cpu', threads: 1, prefillChunkTokens: 256 });
   const host = children().find((pid) => !before.includes(pid)) ?? 0;
+  return { engine, cpuMs: () => cpuMsOf(host) };
+}
+
+export async function ours(setting: Setting): Promise<Contestant> {
+  const { engine, cpuMs } = await startOurs(setting);
   return {
     name: 'orchestra',
     async ask(messages, maxTokens) {
@@ -48,7 +58,7 @@ export async function ours(setting: Setting): Promise<Contestant> {
       }
       throw new Error('the stream ended without an end');
     },
-    cpuMs: () => cpuMsOf(host),
+    cpuMs,
     stop: () => engine.close(),
   };
 }
