@@ -87,6 +87,8 @@ export interface GenerateRequest {
   readonly topP: number;
   readonly stop: readonly string[];
   readonly seed: number;
+  /** The text will be JSON that this schema allows; a schema that cannot be enforced is `invalid`, by name. */
+  readonly jsonSchema?: unknown;
   /** Owner of a private run: what it leaves in the KV cache is erased before anybody else gets the lane. */
   readonly privateTo?: string | undefined;
   /** A later turn of a run that has begun: it goes before runs that have not. */

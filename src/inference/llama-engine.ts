@@ -12,6 +12,7 @@ import {
   type ScoreResult,
 } from './engine.ts';
 import { generateText } from './generate.ts';
+import { grammarsOf } from './grammars.ts';
 import { judgeQuestions, planJudge } from './judge.ts';
 import { loadModel } from './load-model.ts';
 import { Rounds } from './rounds.ts';
@@ -39,6 +40,7 @@ export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEng
   const { contextTokens } = options;
   const tokens = modelTokens(model);
   const template = chatTemplate(model);
+  const grammarFor = grammarsOf(llama, model);
   const rounds = new Rounds(options.prefillChunkTokens);
   const newSequence = (_: unknown, lane: number) =>
     new Sequence(context.getSequence({ contextShift }), lane, rounds, options);
@@ -78,9 +80,10 @@ export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEng
       const message = `the messages need ${prompt.length} tokens, the context has ${contextTokens}`;
       throw new EngineFailure('context_full', message);
     }
+    const grammar = request.jsonSchema === undefined ? undefined : await grammarFor(request.jsonSchema);
     const lease = await pool.acquire(applicant(request, prompt));
     try {
-      yield* generateText(request, prompt, lease.sequence, tokens, lease.signal);
+      yield* generateText(request, prompt, lease.sequence, tokens, lease.signal, grammar);
     } finally {
       lease.release();
     }

@@ -82,6 +82,7 @@ export function engineContract(name: string, start: Start): void {
     describe('no snapshots', () =>
       withoutSnapshots(withEngine(start, attentive, { contextTokens: 4_096, sequences: 2, snapshotBytes: 0 })));
     describe('judge', () => judging(withEngine(start, attentive, { contextTokens: 1_024 })));
+    describe('structured text', () => structuredText(withEngine(start, attentive, { sequences: 2 })));
     describe('the line', () => waiting(withEngine(start, endless, { contextTokens: 16_384 })));
     describe('closing', () => closing(start));
     describe('a broken chat template', () => brokenTemplate(withEngine(start, templateless)));
@@ -245,6 +246,42 @@ function generation(engine: () => InferenceEngine): void {
   test('refuses messages that do not fit', async () => {
     const messages = [{ role: 'user' as const, content: 'z'.repeat(2_048) }];
     await expect(generated(engine(), generateRequest({ messages }))).rejects.toMatchObject({ kind: 'context_full' });
+  });
+}
+
+function structuredText(engine: () => InferenceEngine): void {
+  const schema = {
+    type: 'object',
+    properties: { grade: { enum: ['good', 'bad'] }, points: { type: 'integer', minimum: 3, maximum: 12 } },
+    required: ['grade'],
+  };
+
+  test.each([0, 1, 2, 3, 4])('is JSON that the schema allows, whatever the model prefers (seed %i)', async (seed) => {
+    const request = generateRequest({ jsonSchema: schema, temperature: 2, seed, maxTokens: 200 });
+    const { text, end } = await generated(engine(), request);
+    expect(end.finishReason).toBe('stop');
+    const value = JSON.parse(text);
+    expect(['good', 'bad']).toContain(value.grade);
+    if ('points' in value) expect(value.points >= 3 && value.points <= 12).toBe(true);
+  });
+
+  test('holds for requests side by side, each with its own schema', async () => {
+    const schemas = [{ const: 'one' }, { const: 'two' }, { type: 'boolean' }, schema];
+    const requests = schemas.map((jsonSchema) => generateRequest({ jsonSchema, maxTokens: 200, temperature: 1 }));
+    const texts = (await Promise.all(requests.map((request) => generated(engine(), request)))).map(({ text }) => text);
+    expect(texts.slice(0, 2)).toEqual(['"one"', '"two"']);
+    expect(['true', 'false']).toContain(texts[2]);
+    expect(texts[3]).toMatch(/^\{"grade"/);
+  });
+
+  test.each([
+    ['a keyword that is not enforced', { type: 'string', pattern: 'a' }, '`pattern`'],
+    ['a schema that never ends', { $ref: '#' }, 'without end'],
+  ])('refuses %s', async (_, jsonSchema, message) => {
+    await expect(generated(engine(), generateRequest({ jsonSchema }))).rejects.toMatchObject({
+      kind: 'invalid',
+      message: expect.stringContaining(message),
+    });
   });
 }
 
