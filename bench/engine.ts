@@ -60,9 +60,12 @@ const gap: Measure = {
   parts: [{ key: 'gap', bar: 1 }],
   setting: { sequences: 2, contextTokens: 2_048 },
   async take(contestant, round) {
-    const writer = contestant.ask(chat(`write ${round} `), 64);
-    const reader = contestant.ask(chat(words(1_500, `${round}`)), 1);
-    const [{ longestGapMs }] = await Promise.all([writer, reader]);
+    let reader: Promise<unknown> | undefined;
+    const read = () => {
+      reader = contestant.ask(chat(words(1_500, `${round}`)), 1);
+    };
+    const { longestGapMs } = await contestant.ask(chat(`write ${round} `), 64, read);
+    await reader;
     return { gap: longestGapMs };
   },
 };

@@ -10,7 +10,8 @@ import type { InferenceEngine } from '../../src/inference/engine.ts';
 /** One way to run the same GGUF, in a process of its own. */
 export interface Contestant {
   readonly name: string;
-  ask(messages: readonly ChatMessage[], maxTokens: number): Promise<Answer>;
+  /** @param begun is called at the first token. */
+  ask(messages: readonly ChatMessage[], maxTokens: number, begun?: () => void): Promise<Answer>;
   /** Of the process with the model. */
   cpuMs(): number;
   stop(): Promise<void>;
@@ -48,9 +49,9 @@ export async function ours(setting: Setting): Promise<Contestant> {
   const { engine, cpuMs } = await startOurs(setting);
   return {
     name: 'orchestra',
-    async ask(messages, maxTokens) {
+    async ask(messages, maxTokens, begun) {
       const signal = new AbortController().signal;
-      const stopwatch = startStopwatch();
+      const stopwatch = startStopwatch(begun);
       const events = engine.generate({ messages, maxTokens, temperature: 0, topP: 1, stop: [], seed: 1, signal });
       for await (const event of events) {
         if (event.type === 'text') stopwatch.lap();
@@ -95,8 +96,8 @@ async function overHttp(name: string, child: ChildProcess, origin: string): Prom
   }
   return {
     name,
-    async ask(messages, maxTokens) {
-      const stopwatch = startStopwatch();
+    async ask(messages, maxTokens, begun) {
+      const stopwatch = startStopwatch(begun);
       const body = JSON.stringify({ messages, max_tokens: maxTokens, temperature: 0, stream: true });
       const headers = { 'content-type': 'application/json' };
       const reply = await request(`${origin}/v1/chat/completions`, { method: 'POST', headers, body, dispatcher });
@@ -118,7 +119,7 @@ async function overHttp(name: string, child: ChildProcess, origin: string): Prom
   };
 }
 
-function startStopwatch() {
+function startStopwatch(begun?: () => void) {
   const startedAt = performance.now();
   let lastAt = startedAt;
   let firstTokenMs: number | undefined;
@@ -126,8 +127,10 @@ function startStopwatch() {
   return {
     lap() {
       const now = performance.now();
-      if (firstTokenMs === undefined) firstTokenMs = now - startedAt;
-      else longestGapMs = Math.max(longestGapMs, now - lastAt);
+      if (firstTokenMs === undefined) {
+        firstTokenMs = now - startedAt;
+        begun?.();
+      } else longestGapMs = Math.max(longestGapMs, now - lastAt);
       lastAt = now;
     },
     read: () => ({ firstTokenMs: firstTokenMs ?? performance.now() - startedAt, longestGapMs }),
