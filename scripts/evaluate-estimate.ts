@@ -17,7 +17,7 @@ import type { ProblemReader } from '../src/router/policies/problem-reading.ts';
 import { createProblemReader } from '../src/router/policies/read-problem.ts';
 import type { SkillCounts } from '../src/router/policies/skills.ts';
 import { startOpenAiServer } from '../test/support/loopback/openai-server.ts';
-import { type ReplayPack, readReplayPack } from './replay-pack.ts';
+import { accuracyOf, costOf, type ReplayPack, readReplayPack, strongest } from './replay-pack.ts';
 
 /*
  * Measures `estimate` through the served gateway on recorded outcomes: experts on loopback answer what real models
@@ -283,26 +283,6 @@ function rememberVectors(embedder: Embedder, file: string | undefined) {
       },
     } satisfies Embedder,
   };
-}
-
-/** Best on the train split. */
-const strongest = (pack: ReplayPack): number => {
-  const rows = pack.items.flatMap(({ split }, row) => (split === 'train' ? [row] : []));
-  const accuracies = pack.models.map((_, model) => accuracyOf(pack, rows, model));
-  return accuracies.indexOf(Math.max(...accuracies));
-};
-
-const accuracyOf = (pack: ReplayPack, rows: readonly number[], model: number): number =>
-  rows.filter((row) => pack.outcome(row, model).right).length / rows.length;
-
-/** USD a request. */
-function costOf(pack: ReplayPack, rows: readonly number[], model: number): number {
-  const { input, output } = pack.models[model]?.usdPerMillion ?? { input: 0, output: 0 };
-  const usd = rows.map((row) => {
-    const sent = pack.items[row]?.sentTokens ?? 0;
-    return (input * sent + output * pack.outcome(row, model).outputTokens) / 1e6;
-  });
-  return usd.reduce((sum, value) => sum + value, 0) / rows.length;
 }
 
 const round = (value: number, digits: number): number => Number(value.toFixed(digits));

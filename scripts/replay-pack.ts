@@ -141,3 +141,23 @@ function readNpy(bytes: Buffer): NumberArray {
   if (header.includes("'<i4'")) return new Int32Array(data);
   throw new Error(`an array of another type: ${header}`);
 }
+
+/** Best on the train split. */
+export const strongest = (pack: ReplayPack): number => {
+  const rows = pack.items.flatMap(({ split }, row) => (split === 'train' ? [row] : []));
+  const accuracies = pack.models.map((_, model) => accuracyOf(pack, rows, model));
+  return accuracies.indexOf(Math.max(...accuracies));
+};
+
+export const accuracyOf = (pack: ReplayPack, rows: readonly number[], model: number): number =>
+  rows.filter((row) => pack.outcome(row, model).right).length / rows.length;
+
+/** USD a request. */
+export function costOf(pack: ReplayPack, rows: readonly number[], model: number): number {
+  const { input, output } = pack.models[model]?.usdPerMillion ?? { input: 0, output: 0 };
+  const usd = rows.map((row) => {
+    const sent = pack.items[row]?.sentTokens ?? 0;
+    return (input * sent + output * pack.outcome(row, model).outputTokens) / 1e6;
+  });
+  return usd.reduce((sum, value) => sum + value, 0) / rows.length;
+}

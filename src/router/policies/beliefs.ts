@@ -63,6 +63,7 @@ const noticed = (need: number): number => (need < leastNeed ? 0 : need);
 /** How much of what is missing this slot can know: an index of our own holds no fresh facts. */
 const foundAt = ({ upstream }: Slot, needs: ProblemReading['needs']): number =>
   upstream === 'local' ? noticed(needs.documents) : factNeed(needs);
+
 const share = (need: number, loss: number): number => 1 - need * loss;
 
 /** Attempts so far, each with what was to be expected of whoever wrote it. */

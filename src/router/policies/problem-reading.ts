@@ -42,8 +42,7 @@ const optionLine = /^[ \t]*\(?[A-J][).:][ \t]+\S/gm;
 
 /**
  * What agreement is worth. Numbers compare well, prose not at all. Questions with options are not voted on: few options
- * coincide often, and on recorded outcomes two weak voices that agree against the strongest were right in a fifth of the
- * cases, fewer than independent errors would have it (docs/estimate.md).
+ * coincide often, and on recorded outcomes it did not pay (docs/estimate.md).
  */
 export function comparison(problem: string, coincidence: { readonly options: number; readonly open: number }) {
   const hasOptions = (problem.match(optionLine)?.length ?? 0) >= 2;
