@@ -4,6 +4,8 @@ export interface BenchOptions {
   /** Instead of measuring, show where the processor time goes. */
   readonly profile: boolean;
   readonly portkey: boolean;
+  /** Of the engine's figures, those whose names contain this. */
+  readonly only: string | undefined;
   /** Folder for the gateway's database. */
   readonly home: string;
 }

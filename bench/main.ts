@@ -4,6 +4,7 @@ import { loadavg, tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
+import { engineBench } from './engine.ts';
 import { type BenchOptions, printReport, type Report } from './figures.ts';
 import { loopBench } from './loop.ts';
 import { relayBench } from './relay.ts';
@@ -11,6 +12,7 @@ import { relayBench } from './relay.ts';
 const benches = new Map<string, (options: BenchOptions) => Promise<Report>>([
   ['relay', relayBench],
   ['loop', loopBench],
+  ['engine', engineBench],
 ]);
 
 const { values, positionals } = parseArgs({
@@ -20,11 +22,14 @@ const { values, positionals } = parseArgs({
     json: { type: 'boolean', default: false },
     profile: { type: 'boolean', default: false },
     portkey: { type: 'boolean', default: false },
+    only: { type: 'string' },
   },
 });
 const bench = benches.get(positionals[0] ?? '');
 if (!bench || positionals.length > 1) {
-  console.error(`usage: npm run bench -- ${[...benches.keys()].join('|')} [--quick] [--json] [--profile] [--portkey]`);
+  console.error(
+    `usage: npm run bench -- ${[...benches.keys()].join('|')} [--quick] [--json] [--profile] [--portkey] [--only TEXT]`,
+  );
   process.exit(2);
 }
 
@@ -36,7 +41,13 @@ execFileSync('npm', ['run', '--silent', 'build'], {
 const home = mkdtempSync(join(tmpdir(), 'orchestra-bench-'));
 try {
   console.log(`load of this machine before: ${loadavg()[0]?.toFixed(1)}`);
-  const report = await bench({ quick: values.quick, profile: values.profile, portkey: values.portkey, home });
+  const report = await bench({
+    quick: values.quick,
+    profile: values.profile,
+    portkey: values.portkey,
+    only: values.only,
+    home,
+  });
   printReport(report);
   console.log(`load of this machine after: ${loadavg()[0]?.toFixed(1)}`);
   if (values.json) console.log(JSON.stringify({ figures: report.figures }));

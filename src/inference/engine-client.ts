@@ -7,13 +7,15 @@ import {
   type GenerateEvent,
   type GenerateRequest,
   type InferenceEngine,
+  type JudgeRequest,
+  type JudgeResult,
   type ScoreRequest,
   type ScoreResult,
 } from './engine.ts';
 import type { HostEnd } from './host-process.ts';
 import { type HostSession, type HostSettings, openSession } from './host-session.ts';
 import type { FromHost, RequestBody, WireFailure } from './protocol.ts';
-import { checkGenerateRequest, checkScoreRequest } from './validate.ts';
+import { checkGenerateRequest, checkJudgeRequest, checkScoreRequest } from './validate.ts';
 
 type Reply = Extract<FromHost, { readonly id: number }>;
 
@@ -61,6 +63,13 @@ export class EngineClient implements InferenceEngine {
     checkScoreRequest(request);
     const reply = await this.#ask({ type: 'score', request }, signal);
     if (reply.type !== 'scored') throw unexpected(reply);
+    return reply.result;
+  }
+
+  async judge({ signal, ...request }: JudgeRequest): Promise<JudgeResult> {
+    checkJudgeRequest(request);
+    const reply = await this.#ask({ type: 'judge', request }, signal);
+    if (reply.type !== 'judged') throw unexpected(reply);
     return reply.result;
   }
 

@@ -12,6 +12,8 @@ export interface EngineOptions {
   readonly sequences: number;
   /** Longest piece of prompt processed between two looks at the cancel flag. */
   readonly prefillChunkTokens: number;
+  /** For copies of what sequences hold: shared prefixes, and conversations that had to make room; 256 MiB by default. */
+  readonly snapshotBytes?: number;
   /** What the host process may see of the environment, such as LD_LIBRARY_PATH for CUDA; nothing by default. */
   readonly environment?: Readonly<Record<string, string>>;
 }
@@ -40,6 +42,10 @@ export interface ScoreRequest {
   readonly seed: number;
   /** Owner of a private run: what it leaves in the KV cache is erased before anybody else gets the lane. */
   readonly privateTo?: string | undefined;
+  /** A later turn of a run that has begun: it goes before runs that have not. */
+  readonly inProgress?: boolean | undefined;
+  /** After so long it is given up as `busy`, wherever it is. */
+  readonly deadlineMs?: number | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -47,6 +53,28 @@ export interface ScoreResult {
   /** One a choice, in order: natural log of the locally masked product; their exponentials sum to 1. */
   readonly logProbabilities: readonly number[];
   readonly thought: string;
+  readonly usage: EngineUsage;
+}
+
+/** Several questions about one thing, such as a card a slot, each read behind the same prompt by itself. */
+export interface JudgeRequest {
+  readonly prompt: readonly Segment[];
+  /** At least one. Tokenised apart from the prompt: it must end where a token ends, in training too. */
+  readonly questions: readonly (readonly Segment[])[];
+  /** What may follow each of them, such as grade words; at least one, all different. */
+  readonly answers: readonly (readonly Segment[])[];
+  /** Owner of a private run: what it leaves in the KV cache is erased before anybody else gets the lane. */
+  readonly privateTo?: string | undefined;
+  /** A later turn of a run that has begun: it goes before runs that have not. */
+  readonly inProgress?: boolean | undefined;
+  /** After so long it is given up as `busy`, wherever it is. */
+  readonly deadlineMs?: number | undefined;
+  readonly signal: AbortSignal;
+}
+
+export interface JudgeResult {
+  /** A list a question, in order: natural logs of the masked chances of the answers, in order. */
+  readonly logProbabilities: readonly (readonly number[])[];
   readonly usage: EngineUsage;
 }
 
@@ -59,8 +87,14 @@ export interface GenerateRequest {
   readonly topP: number;
   readonly stop: readonly string[];
   readonly seed: number;
+  /** The text will be JSON that this schema allows; a schema that cannot be enforced is `invalid`, by name. */
+  readonly jsonSchema?: unknown;
   /** Owner of a private run: what it leaves in the KV cache is erased before anybody else gets the lane. */
   readonly privateTo?: string | undefined;
+  /** A later turn of a run that has begun: it goes before runs that have not. */
+  readonly inProgress?: boolean | undefined;
+  /** After so long it is given up as `busy`, wherever it is. */
+  readonly deadlineMs?: number | undefined;
   readonly signal: AbortSignal;
 }
 
@@ -75,6 +109,7 @@ export type GenerateEvent =
 export interface InferenceEngine {
   readonly info: EngineInfo;
   score(request: ScoreRequest): Promise<ScoreResult>;
+  judge(request: JudgeRequest): Promise<JudgeResult>;
   generate(request: GenerateRequest): AsyncIterable<GenerateEvent>;
   /** Tokens of a plain text, without control tokens. */
   countTokens(text: string): Promise<number>;

@@ -1,4 +1,4 @@
-import type { Token } from 'node-llama-cpp';
+import type { LlamaGrammarEvaluationState, Token } from 'node-llama-cpp';
 import type { GenerateEvent, GenerateRequest } from './engine.ts';
 import type { Sequence } from './sequence.ts';
 import { stopFilter, tokenDecoder } from './text-stream.ts';
@@ -11,15 +11,17 @@ export async function* generateText(
   sequence: Sequence,
   tokens: ModelTokens,
   signal: AbortSignal,
+  grammarEvaluationState: LlamaGrammarEvaluationState | undefined,
 ): AsyncGenerator<GenerateEvent> {
   const cachedTokens = sequence.cachedPrefix(prompt);
   const decoder = tokenDecoder<Token>((ids, before) => tokens.toText(ids, before));
   const filter = stopFilter(request.stop);
   const { temperature, topP, seed } = request;
+  const sampling = { temperature, topP, seed, ...(grammarEvaluationState && { grammarEvaluationState }) };
   let outputTokens = 0;
   let ended = false;
   let stopped = false;
-  for await (const token of sequence.sample(prompt, { temperature, topP, seed }, signal)) {
+  for await (const token of sequence.sample(prompt, sampling, signal)) {
     outputTokens++;
     ended = tokens.isEnd(token);
     if (ended) break;

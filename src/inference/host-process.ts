@@ -1,7 +1,8 @@
 import { type ChildProcess, spawn } from 'node:child_process';
+import { mkdtempSync, rmSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
-import { extname } from 'node:path';
+import { extname, join } from 'node:path';
 import type { Duplex, Readable } from 'node:stream';
 import { fileURLToPath, pathToFileURL } from 'node:url';
 import { encodeFrame, frameDecoder } from './frames.ts';
@@ -35,9 +36,11 @@ export function spawnHost(
   environment: Readonly<Record<string, string>>,
   events: HostEvents,
 ): HostProcess {
+  // What it writes, such as snapshots, goes with it, even when it is killed.
+  const folder = mkdtempSync(join(tmpdir(), 'orchestra-host-'));
   const child = spawn(process.execPath, nodeArguments, {
     // The library asks for a home folder when it is imported, and fails for users who have none.
-    env: { HOME: tmpdir(), TMPDIR: tmpdir(), ...environment },
+    env: { HOME: folder, TMPDIR: folder, ...environment },
     stdio: ['ignore', 'ignore', 'pipe', 'pipe'],
   });
   let killedFor: string | undefined;
@@ -46,7 +49,10 @@ export function spawnHost(
     child.kill('SIGKILL');
   };
   const complaints = tailOf(child.stderr);
-  onceGone(child, (how) => events.exit({ how: killedFor ?? how, complaints: complaints() }));
+  onceGone(child, (how) => {
+    rmSync(folder, { recursive: true, force: true });
+    events.exit({ how: killedFor ?? how, complaints: complaints() });
+  });
   // A pipe above 2 is a duplex socket; there is none when the process could not be created.
   const connection = child.stdio?.[hostDescriptor] as Duplex | undefined;
   const read = messageReader();

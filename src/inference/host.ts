@@ -10,6 +10,11 @@ async function answer(engine: LlamaEngine, id: number, body: RequestBody, signal
     case 'score':
       say({ type: 'scored', id, result: await writable(engine.score({ ...body.request, signal })) });
       return;
+    case 'judge': {
+      const { logProbabilities, usage } = await engine.judge({ ...body.request, signal });
+      say({ type: 'judged', id, result: { logProbabilities: logProbabilities.map((answers) => [...answers]), usage } });
+      return;
+    }
     case 'count':
       say({ type: 'counted', id, tokens: await engine.countTokens(body.text) });
       return;

@@ -114,7 +114,8 @@ async function openModel(options: EngineOptions, llama: Llama): Promise<{ model:
   const context = await model.createContext({
     contextSize: options.contextTokens,
     sequences: options.sequences,
-    batchSize: options.prefillChunkTokens,
+    // A round of writers, or one chunk of prompts, is always one batch.
+    batchSize: Math.max(options.prefillChunkTokens, options.sequences),
     threads: options.threads,
     ignoreMemorySafetyChecks: true,
     failedCreationRemedy: false,

@@ -1,5 +1,5 @@
 import { z } from 'zod';
-import type { EngineFailureKind, EngineOptions, GenerateRequest, ScoreRequest } from './engine.ts';
+import type { EngineFailureKind, EngineOptions, GenerateRequest, JudgeRequest, ScoreRequest } from './engine.ts';
 
 /** What gateway and host process say to each other. Requests are multiplexed by `id`. */
 
@@ -8,6 +8,7 @@ export const hostDescriptor = 3;
 
 export type RequestBody =
   | { readonly type: 'score'; readonly request: Omit<ScoreRequest, 'signal'> }
+  | { readonly type: 'judge'; readonly request: Omit<JudgeRequest, 'signal'> }
   | { readonly type: 'generate'; readonly request: Omit<GenerateRequest, 'signal'> }
   | { readonly type: 'count'; readonly text: string }
   | { readonly type: 'embed'; readonly texts: readonly string[] };
@@ -39,6 +40,8 @@ const generateEvent = z.discriminatedUnion('type', [
 
 const scoreResult = z.object({ logProbabilities: z.array(z.number()), thought: z.string(), usage });
 
+const judgeResult = z.object({ logProbabilities: z.array(z.array(z.number())), usage });
+
 const engineInfo = z.object({
   architecture: z.string(),
   device: z.string(),
@@ -50,6 +53,7 @@ const fromHost = z.discriminatedUnion('type', [
   z.object({ type: z.literal('ready'), info: engineInfo }),
   z.object({ type: z.literal('start-failed'), failure }),
   z.object({ type: z.literal('scored'), id, result: scoreResult }),
+  z.object({ type: z.literal('judged'), id, result: judgeResult }),
   z.object({ type: z.literal('generated'), id, event: generateEvent }),
   z.object({ type: z.literal('counted'), id, tokens: count }),
   // 32-bit floats, little endian: in decimals they would be five times as long.

@@ -3,7 +3,7 @@ import { EngineFailure, type ScoreRequest, type ScoreResult } from './engine.ts'
 import type { Sequence } from './sequence.ts';
 import { tokenDecoder } from './text-stream.ts';
 import type { ModelTokens } from './tokens.ts';
-import { buildTrie, scoreTrie, type TrieNode } from './trie.ts';
+import { buildTrie, type Probe, scoreTrie, type TrieNode } from './trie.ts';
 
 /** Thoughts are sampled as Qwen3's authors advise: greedy thinking tends to repeat itself. */
 const thoughtTemperature = 0.6;
@@ -43,10 +43,7 @@ export async function scoreChoices(
   const thinks = request.thought.budgetTokens > 0;
   const thought = thinks ? await think(plan, sequence, tokens, signal) : { text: '', tokens: [], sampledTokens: 0 };
   const context = [...plan.context, ...thought.tokens];
-  const logProbabilities = await scoreTrie(trie, request.choices.length, (path, admissible) =>
-    // The trie was built from this model's own token ids.
-    sequence.probe([...context, ...(path as Token[])], admissible as Token[], signal),
-  );
+  const logProbabilities = await scoreTrie(trie, request.choices.length, probeBehind(context, sequence, signal));
   return {
     logProbabilities,
     thought: thought.text,
@@ -57,6 +54,15 @@ export async function scoreChoices(
     },
   };
 }
+
+/** Reads a path of a trie behind `context`. */
+export const probeBehind =
+  (context: readonly Token[], sequence: Sequence, signal: AbortSignal): Probe =>
+  (path, questions) => {
+    const moved = questions.map(({ depth, admissible }) => ({ depth: context.length + depth, admissible }));
+    // Tries are built from this model's own token ids.
+    return sequence.ask([...context, ...(path as Token[])], moved, signal);
+  };
 
 interface Thought {
   readonly text: string;

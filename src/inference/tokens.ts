@@ -1,3 +1,4 @@
+import { LRUCache } from 'lru-cache';
 import { type LlamaModel, LlamaText, SpecialTokensText, type Token, type Tokenizer } from 'node-llama-cpp';
 import type { Segment } from '../contract/segment.ts';
 import { EngineFailure } from './engine.ts';
@@ -6,6 +7,8 @@ import { EngineFailure } from './engine.ts';
 export interface ModelTokens {
   /** Neighbours of one kind are tokenised as one text, as in training. */
   ofSegments(segments: readonly Segment[]): Token[];
+  /** Of texts that come again and again: tokenised once. */
+  ofStatic(segments: readonly Segment[]): Token[];
   /** Of a rendered chat template: its own texts are markup, the messages' contents are not. */
   ofTemplate(rendered: LlamaText): Token[];
   ofText(text: string): Token[];
@@ -15,6 +18,8 @@ export interface ModelTokens {
   /** What the model says when its turn is over. */
   readonly endOfTurn: Token;
 }
+
+const keptStaticTexts = 1_024;
 
 export function modelTokens(model: LlamaModel): ModelTokens {
   const hidden = userDefinedMarkup(model);
@@ -31,10 +36,18 @@ export function modelTokens(model: LlamaModel): ModelTokens {
   // A tokenizer is a function with properties; only the function itself is used by LlamaText.
   const tokenizer = Object.assign(tokenize, model.tokenizer) as Tokenizer;
   const ofTemplate = (rendered: LlamaText) => rendered.tokenize(tokenizer);
+  const ofSegments = (segments: readonly Segment[]) =>
+    ofTemplate(LlamaText(segments.map(({ kind, text }) => (kind === 'markup' ? new SpecialTokensText(text) : text))));
+  const known = new LRUCache<string, Token[]>({ max: keptStaticTexts });
   return {
     ofTemplate,
-    ofSegments: (segments) =>
-      ofTemplate(LlamaText(segments.map(({ kind, text }) => (kind === 'markup' ? new SpecialTokensText(text) : text)))),
+    ofSegments,
+    ofStatic(segments) {
+      const key = JSON.stringify(segments);
+      const found = known.get(key) ?? ofSegments(segments);
+      known.set(key, found);
+      return found;
+    },
     ofText: (text) => (text === '' ? [] : plain(text)),
     toText: (tokens, before, options) => model.detokenize(tokens, options?.markup ?? false, before),
     isEnd: (token) => model.isEogToken(token),

@@ -2,7 +2,7 @@ import { EngineFailure } from './engine.ts';
 
 /**
  * The texts of all choices as one tree of token ids. Only where the tree branches is the model asked, so that twelve
- * slots cost a handful of probes.
+ * slots cost a handful of questions.
  */
 export interface TrieNode {
   readonly branches: ReadonlyMap<number, TrieNode>;
@@ -10,11 +10,26 @@ export interface TrieNode {
   readonly choice: number | undefined;
 }
 
+/** What may follow the first `depth` tokens of a path. */
+export interface Question {
+  readonly depth: number;
+  readonly admissible: readonly number[];
+}
+
 /**
- * Chances of the admissible next tokens after `path` (tokens from the root), in their order. They sum to 1: what is
- * not admissible has been masked out.
+ * Chances of the admissible tokens for each question along `path` (tokens from the root), in their order. They sum to 1
+ * for each question: what is not admissible has been masked out.
  */
-export type Probe = (path: readonly number[], admissible: readonly number[]) => Promise<readonly number[]>;
+export type Probe = (
+  path: readonly number[],
+  questions: readonly Question[],
+) => Promise<readonly (readonly number[])[]>;
+
+/** Questions that one reading of one path answers. */
+interface Route {
+  path: readonly number[];
+  readonly asked: { readonly node: TrieNode; readonly question: Question }[];
+}
 
 /**
  * `endToken` is put behind every choice. So a choice that is the beginning of another one ("good", "good enough")
@@ -44,22 +59,50 @@ function leaf(choice: number, members: readonly number[]): TrieNode {
 
 /** Natural logs of the product of masked conditionals along each choice, in the order of the choices. */
 export async function scoreTrie(root: TrieNode, choiceCount: number, probe: Probe): Promise<number[]> {
+  const chances = new Map<TrieNode, readonly number[]>();
+  for (const { path, asked } of routesOf(root)) {
+    const answers = await probe(
+      path,
+      asked.map(({ question }) => question),
+    );
+    asked.forEach(({ node }, index) => {
+      chances.set(node, answers[index] ?? []);
+    });
+  }
   const scores = new Array<number>(choiceCount).fill(Number.NEGATIVE_INFINITY);
-  const walk = async (start: TrieNode, startPath: readonly number[], logProbability: number): Promise<void> => {
-    const { node, path } = descend(start, startPath);
-    if (node.choice !== undefined) {
-      scores[node.choice] = logProbability;
-      return;
-    }
-    const probabilities = await probe(path, [...node.branches.keys()]);
-    let index = 0;
-    for (const [token, next] of node.branches) {
-      await walk(next, [...path, token], logProbability + Math.log(probabilities[index++] ?? 0));
-    }
+  const walk = (start: TrieNode, logProbability: number): void => {
+    const { node } = descend(start, []);
+    if (node.choice !== undefined) scores[node.choice] = logProbability;
+    [...node.branches.values()].forEach((next, index) => {
+      walk(next, logProbability + Math.log(chances.get(node)?.[index] ?? 0));
+    });
   };
-  await walk(root, [], 0);
+  walk(root, 0);
   return scores;
 }
+
+/** Paths, each as long as it meets questions, that meet every question once; neighbours share most of their way. */
+function routesOf(root: TrieNode): Route[] {
+  const routes: Route[] = [];
+  const walk = (start: TrieNode, startPath: readonly number[], open?: Route): void => {
+    const { node, path } = descend(start, startPath);
+    if (node.choice !== undefined) return;
+    const route = open ?? { path, asked: [] };
+    if (open === undefined) routes.push(route);
+    route.path = path;
+    route.asked.push({ node, question: { depth: path.length, admissible: [...node.branches.keys()] } });
+    let isOpen = true;
+    for (const [token, next] of node.branches) {
+      if (!hasQuestion(next)) continue;
+      walk(next, [...path, token], isOpen ? route : undefined);
+      isOpen = false;
+    }
+  };
+  walk(root, []);
+  return routes;
+}
+
+const hasQuestion = (node: TrieNode): boolean => descend(node, []).node.choice === undefined;
 
 /** Goes down to the next place where there is something to decide, or to a leaf. */
 function descend(start: TrieNode, startPath: readonly number[]): { node: TrieNode; path: number[] } {

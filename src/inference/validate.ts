@@ -1,4 +1,10 @@
-import { EngineFailure, type EngineOptions, type GenerateRequest, type ScoreRequest } from './engine.ts';
+import {
+  EngineFailure,
+  type EngineOptions,
+  type GenerateRequest,
+  type JudgeRequest,
+  type ScoreRequest,
+} from './engine.ts';
 
 /** llama.cpp accepts nonsense in silence (NaN temperatures, 300 sequences), so everything is checked here. */
 
@@ -29,9 +35,24 @@ export function checkEngineOptions(options: EngineOptions): void {
   requireInteger('contextTokens', options.contextTokens, 16, 2 ** 24);
   requireInteger('sequences', options.sequences, 1, mostSequences);
   requireInteger('prefillChunkTokens', options.prefillChunkTokens, 1, 8_192);
+  if (options.snapshotBytes !== undefined) requireInteger('snapshotBytes', options.snapshotBytes, 0, 2 ** 48);
 }
 
-export function checkScoreRequest({ choices, thought, seed }: Omit<ScoreRequest, 'signal'>): void {
+const longestDeadlineMs = 2 ** 31 - 1;
+
+function checkDeadline({ deadlineMs }: { readonly deadlineMs?: number | undefined }): void {
+  if (deadlineMs !== undefined) requireNumber('deadlineMs', deadlineMs, 1, longestDeadlineMs);
+}
+
+export function checkJudgeRequest(request: Omit<JudgeRequest, 'signal'>): void {
+  require(request.questions.length > 0, 'there must be at least one question');
+  require(request.answers.length > 0, 'there must be at least one answer');
+  checkDeadline(request);
+}
+
+export function checkScoreRequest(request: Omit<ScoreRequest, 'signal'>): void {
+  const { choices, thought, seed } = request;
+  checkDeadline(request);
   require(choices.length > 0, 'there must be at least one choice');
   requireInteger('thought.budgetTokens', thought.budgetTokens, 0, 2 ** 24);
   require(thought.budgetTokens === 0 || thought.close.text.trim() !== '', 'a thought needs a closing segment');
@@ -39,6 +60,7 @@ export function checkScoreRequest({ choices, thought, seed }: Omit<ScoreRequest,
 }
 
 export function checkGenerateRequest(request: Omit<GenerateRequest, 'signal'>): void {
+  checkDeadline(request);
   require(request.messages.length > 0, 'there must be at least one message');
   requireInteger('maxTokens', request.maxTokens, 1, 2 ** 31 - 1);
   requireNumber('temperature', request.temperature, 0, 2);

@@ -32,11 +32,20 @@ const sampling = z.object({
     .transform((words) => words.filter((word) => word !== ''))
     .catch([]),
   seed: z.int().nonnegative().optional().catch(undefined),
+  response_format: z
+    .discriminatedUnion('type', [
+      z.object({ type: z.literal('json_schema'), json_schema: z.object({ schema: z.unknown() }) }),
+      z.object({ type: z.literal('json_object') }),
+    ])
+    .transform((format) => (format.type === 'json_schema' ? format.json_schema.schema : { type: 'object' }))
+    .optional()
+    .catch(undefined),
 });
 
 function samplingOf(options: Readonly<Record<string, unknown>>) {
-  const { temperature, top_p: topP, stop, seed = randomInt(2 ** 31) } = sampling.parse(options);
-  return { temperature, topP, stop, seed };
+  const parsed = sampling.parse(options);
+  const { temperature, top_p: topP, stop, seed = randomInt(2 ** 31), response_format: jsonSchema } = parsed;
+  return { temperature, topP, stop, seed, jsonSchema };
 }
 
 function toChatEvent(event: GenerateEvent): ChatEvent {

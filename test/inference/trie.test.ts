@@ -8,20 +8,30 @@ const endToken = 0;
 const weight = (path: readonly number[], token: number): number =>
   1 + Math.abs(Math.sin(path.reduce((sum, id, index) => sum + id * (index + 1), token * 7.3))) * 9;
 
-function recordingProbe(): { probe: Probe; asked: { path: readonly number[]; admissible: readonly number[] }[] } {
-  const asked: { path: readonly number[]; admissible: readonly number[] }[] = [];
-  const probe: Probe = async (path, admissible) => {
-    asked.push({ path, admissible });
-    const weights = admissible.map((token) => weight(path, token));
-    const total = weights.reduce((sum, value) => sum + value, 0);
-    return weights.map((value) => value / total);
+interface Asked {
+  readonly path: readonly number[];
+  readonly admissible: readonly number[];
+}
+
+function recordingProbe(): { probe: Probe; asked: Asked[]; readings: (readonly number[])[] } {
+  const asked: Asked[] = [];
+  const readings: (readonly number[])[] = [];
+  const probe: Probe = async (path, questions) => {
+    readings.push(path);
+    return questions.map(({ depth, admissible }) => {
+      const before = path.slice(0, depth);
+      asked.push({ path: before, admissible });
+      const weights = admissible.map((token) => weight(before, token));
+      const total = weights.reduce((sum, value) => sum + value, 0);
+      return weights.map((value) => value / total);
+    });
   };
-  return { probe, asked };
+  return { probe, asked, readings };
 }
 
 const score = async (choices: readonly (readonly number[])[]) => {
-  const { probe, asked } = recordingProbe();
-  return { scores: await scoreTrie(buildTrie(choices, endToken), choices.length, probe), asked };
+  const { probe, asked, readings } = recordingProbe();
+  return { scores: await scoreTrie(buildTrie(choices, endToken), choices.length, probe), asked, readings };
 };
 
 describe('scoreTrie', () => {
@@ -69,8 +79,13 @@ describe('scoreTrie', () => {
     expect(asked).toEqual([{ path: [5], admissible: [endToken, 7] }]);
   });
 
+  test('reads a path once for all the questions along it', async () => {
+    const { readings } = await score([[5, 6, 7], [5, 6, 8], [5, 9], [4]]);
+    expect(readings).toEqual([[5, 6]]);
+  });
+
   test('gives a single choice the chance 1 without asking', async () => {
-    expect(await score([[3, 4]])).toEqual({ scores: [0], asked: [] });
+    expect(await score([[3, 4]])).toEqual({ scores: [0], asked: [], readings: [] });
   });
 });
 

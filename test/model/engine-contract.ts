@@ -1,8 +1,24 @@
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { markup, type Segment, untrusted } from '../../src/contract/segment.ts';
-import type { EngineOptions, InferenceEngine, ScoreRequest } from '../../src/inference/engine.ts';
+import type {
+  EngineOptions,
+  EngineUsage,
+  GenerateRequest,
+  InferenceEngine,
+  JudgeRequest,
+  ScoreRequest,
+} from '../../src/inference/engine.ts';
 import { writeModel } from '../support/gguf/tiny-model.ts';
-import { attentive, endless, engineOptions, generated, generateRequest, story, templateless } from './tiny-models.ts';
+import {
+  attentive,
+  endless,
+  engineOptions,
+  type Generated,
+  generated,
+  generateRequest,
+  story,
+  templateless,
+} from './tiny-models.ts';
 
 /** What every InferenceEngine does, wherever its native code runs. */
 
@@ -62,6 +78,11 @@ export function engineContract(name: string, start: Start): void {
     describe('generate', () => generation(withEngine(start, story)));
     describe('endless text', () => endlessText(withEngine(start, endless, { contextTokens: 256 })));
     describe('the cache', () => caching(withEngine(start, attentive, { contextTokens: 4_096, sequences: 2 })));
+    describe('sharing', () => sharing(withEngine(start, attentive, { contextTokens: 4_096, sequences: 4 })));
+    describe('no snapshots', () =>
+      withoutSnapshots(withEngine(start, attentive, { contextTokens: 4_096, sequences: 2, snapshotBytes: 0 })));
+    describe('judge', () => judging(withEngine(start, attentive, { contextTokens: 1_024 })));
+    describe('structured text', () => structuredText(withEngine(start, attentive, { sequences: 2 })));
     describe('the line', () => waiting(withEngine(start, endless, { contextTokens: 16_384 })));
     describe('closing', () => closing(start));
     describe('a broken chat template', () => brokenTemplate(withEngine(start, templateless)));
@@ -228,6 +249,42 @@ function generation(engine: () => InferenceEngine): void {
   });
 }
 
+function structuredText(engine: () => InferenceEngine): void {
+  const schema = {
+    type: 'object',
+    properties: { grade: { enum: ['good', 'bad'] }, points: { type: 'integer', minimum: 3, maximum: 12 } },
+    required: ['grade'],
+  };
+
+  test.each([0, 1, 2, 3, 4])('is JSON that the schema allows, whatever the model prefers (seed %i)', async (seed) => {
+    const request = generateRequest({ jsonSchema: schema, temperature: 2, seed, maxTokens: 200 });
+    const { text, end } = await generated(engine(), request);
+    expect(end.finishReason).toBe('stop');
+    const value = JSON.parse(text);
+    expect(['good', 'bad']).toContain(value.grade);
+    if ('points' in value) expect(value.points >= 3 && value.points <= 12).toBe(true);
+  });
+
+  test('holds for requests side by side, each with its own schema', async () => {
+    const schemas = [{ const: 'one' }, { const: 'two' }, { type: 'boolean' }, schema];
+    const requests = schemas.map((jsonSchema) => generateRequest({ jsonSchema, maxTokens: 200, temperature: 1 }));
+    const texts = (await Promise.all(requests.map((request) => generated(engine(), request)))).map(({ text }) => text);
+    expect(texts.slice(0, 2)).toEqual(['"one"', '"two"']);
+    expect(['true', 'false']).toContain(texts[2]);
+    expect(texts[3]).toMatch(/^\{"grade"/);
+  });
+
+  test.each([
+    ['a keyword that is not enforced', { type: 'string', pattern: 'a' }, '`pattern`'],
+    ['a schema that never ends', { $ref: '#' }, 'without end'],
+  ])('refuses %s', async (_, jsonSchema, message) => {
+    await expect(generated(engine(), generateRequest({ jsonSchema }))).rejects.toMatchObject({
+      kind: 'invalid',
+      message: expect.stringContaining(message),
+    });
+  });
+}
+
 function endlessText(engine: () => InferenceEngine): void {
   test('stops at the wanted number of tokens', async () => {
     const { text, end } = await generated(engine(), generateRequest({ maxTokens: 12 }));
@@ -349,6 +406,143 @@ function caching(engine: () => InferenceEngine): void {
     await expect(reading).rejects.toMatchObject({ name: 'AbortError' });
     const again = await generated(engine(), generateRequest({ messages, maxTokens: 1 }));
     expect(again.end.usage.promptTokens).toBeGreaterThan(1_000);
+  });
+}
+
+const instructions = 'the user said that the answer is good enough '.repeat(20);
+
+function sharing(engine: () => InferenceEngine): void {
+  const runs = (letters: string, changes: Partial<GenerateRequest> = {}) =>
+    [...letters].map((letter) =>
+      generateRequest({
+        messages: [
+          { role: 'system', content: letters + instructions },
+          { role: 'user', content: letter },
+        ],
+        maxTokens: 8,
+        temperature: 1,
+        ...changes,
+      }),
+    );
+  const all = (requests: GenerateRequest[]) => Promise.all(requests.map((request) => generated(engine(), request)));
+  const sum = (results: readonly Generated[], of: (usage: EngineUsage) => number) =>
+    results.reduce((total, { end }) => total + of(end.usage), 0);
+
+  test('computes once what runs that start together have in common', async () => {
+    const results = await all(runs('abcdef'));
+    const [first = 0] = results.map(({ end }) => end.usage.promptTokens);
+    expect(sum(results, (usage) => usage.promptTokens)).toBeLessThan(first * 1.5);
+    expect(sum(results, (usage) => usage.cachedTokens)).toBeGreaterThan(first * 4);
+  });
+
+  test('writes from a copied beginning what it writes from its own', async () => {
+    const requests = runs('ghij');
+    const together = await all(requests);
+    const alone = [];
+    for (const request of requests) {
+      await all(runs('zy', { privateTo: 'nobody' }));
+      alone.push((await generated(engine(), { ...request, privateTo: `cold ${alone.length}` })).text);
+    }
+    expect(together.map(({ text }) => text)).toEqual(alone);
+  });
+
+  test('has another run do the work when the first one is cancelled', async () => {
+    const controller = new AbortController();
+    const [first, ...others] = runs('klm');
+    if (first === undefined) throw new Error('there are three');
+    const cancelled = generated(engine(), { ...first, signal: controller.signal });
+    const rest = all(others);
+    setTimeout(() => controller.abort(), 5);
+    await expect(cancelled).rejects.toMatchObject({ name: 'AbortError' });
+    expect((await rest).length).toBe(2);
+  });
+
+  test('gives up to wait for the beginning when it is cancelled itself', async () => {
+    const controller = new AbortController();
+    const [first, second] = runs('no');
+    if (first === undefined || second === undefined) throw new Error('there are two');
+    const working = generated(engine(), first);
+    const cancelled = generated(engine(), { ...second, signal: controller.signal });
+    setTimeout(() => controller.abort(), 5);
+    await expect(cancelled).rejects.toMatchObject({ name: 'AbortError' });
+    expect((await working).end.usage.outputTokens).toBeGreaterThan(0);
+  });
+
+  test('shares nothing of a private run, whoever starts beside it', async () => {
+    const [first, second] = runs('pq', { privateTo: 'team-a' });
+    if (first === undefined || second === undefined) throw new Error('there are two');
+    const results = await all([first, { ...second, privateTo: 'team-b' }]);
+    // The few tokens before the instructions are the same in every prompt.
+    const templateTokens = 5;
+    expect(Math.max(...results.map(({ end }) => end.usage.cachedTokens))).toBeLessThan(templateTokens);
+    expect((await all(runs('pq')))[0]?.end.usage.cachedTokens).toBeLessThan(templateTokens);
+  });
+
+  test('brings a conversation back that had to make room', async () => {
+    const first = runs('r');
+    await all(first);
+    for (const letters of ['s', 't', 'u', 'v', 'w', 'x']) await all(runs(`${letters}${letters}`));
+    const again = await all(first);
+    expect(again[0]?.end.usage.promptTokens).toBeLessThan(10);
+  });
+
+  test('ends a request at its deadline', async () => {
+    const [request] = runs('z', { deadlineMs: 5, maxTokens: 3_000, messages: [{ role: 'user', content: 'k' }] });
+    if (request === undefined) throw new Error('there is one');
+    await expect(generated(engine(), request)).rejects.toMatchObject({ kind: 'busy' });
+  });
+}
+
+function withoutSnapshots(engine: () => InferenceEngine): void {
+  test('serves the same, and computes what it cannot copy', async () => {
+    const ask = (letter: string) =>
+      generated(engine(), generateRequest({ messages: [{ role: 'user', content: instructions + letter }] }));
+    const results = await Promise.all(['a', 'b', 'c'].map(ask));
+    expect(results.every(({ end }) => end.usage.outputTokens > 0)).toBe(true);
+    expect(results[1]?.end.usage.cachedTokens).toBe(0);
+  });
+}
+
+function judging(engine: () => InferenceEngine): void {
+  const cards = ['the answer', 'search', 'good enough user'].map((text) => [untrusted(text)]);
+  const request = (changes: Partial<JudgeRequest> = {}): JudgeRequest => ({
+    prompt: [untrusted('the user said'), markup('\n')],
+    questions: cards,
+    answers: single('a', 'b', 'the', ' y'),
+    signal: new AbortController().signal,
+    ...changes,
+  });
+
+  test('answers each question as if it were the only one', async () => {
+    const { logProbabilities, usage } = await engine().judge(request());
+    for (const [index, card] of cards.entries()) {
+      const alone = await engine().score(scoreRequest([...request().prompt, ...card], single('a', 'b', 'the', ' y')));
+      expectClose((logProbabilities[index] ?? []).map(Math.exp), alone.logProbabilities.map(Math.exp));
+    }
+    expect(usage.promptTokens).toBeLessThan(60);
+  });
+
+  test('reads the shared prompt once', async () => {
+    const prompt = [untrusted('user answer '.repeat(10)), markup('\n')];
+    const once = (await engine().judge(request({ prompt, questions: cards.slice(0, 1) }))).usage.promptTokens;
+    const { usage } = await engine().judge(request({ prompt: [untrusted('z'), ...prompt], questions: cards }));
+    expect(usage.promptTokens).toBeLessThan(once * 2);
+  });
+
+  test.each([
+    ['no questions', { questions: [] }],
+    ['an empty question', { questions: [[]] }],
+    ['no answers', { answers: [] }],
+    ['answers that are equal', { answers: single('a', 'a') }],
+    ['an empty prompt', { prompt: [] }],
+    ['a deadline of no time', { deadlineMs: 0 }],
+  ])('refuses %s', async (_, changes: Partial<JudgeRequest>) => {
+    await expect(engine().judge(request(changes))).rejects.toMatchObject({ kind: 'invalid' });
+  });
+
+  test('refuses what does not fit', async () => {
+    const questions = [[untrusted('z'.repeat(1_024))]];
+    await expect(engine().judge(request({ questions }))).rejects.toMatchObject({ kind: 'context_full' });
   });
 }
 

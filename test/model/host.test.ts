@@ -1,8 +1,9 @@
 import { type ChildProcess, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { existsSync, readFileSync } from 'node:fs';
+import { existsSync, readdirSync, readFileSync, statSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll, afterEach, beforeAll, describe, expect, test } from 'vitest';
 import type { InferenceEngine } from '../../src/inference/engine.ts';
@@ -79,9 +80,22 @@ test('a host sees nothing of our environment but what it is given', async () => 
   process.env['ORCHESTRA_TEST_SECRET'] = 'hidden';
   const engine = await startEngine(engineOptions(file.path, { environment: { GIVEN: 'yes' } }));
   const environment = readFileSync(`/proc/${onlyHost()}/environ`, 'utf8').split('\0').filter(Boolean);
-  expect(environment).toEqual([`HOME=${tmpdir()}`, `TMPDIR=${tmpdir()}`, 'GIVEN=yes']);
+  const folder = environment[0]?.slice('HOME='.length) ?? '';
+  expect(environment).toEqual([`HOME=${folder}`, `TMPDIR=${folder}`, 'GIVEN=yes']);
+  expect(folder.startsWith(join(tmpdir(), 'orchestra-host-'))).toBe(true);
   await engine.close();
   delete process.env['ORCHESTRA_TEST_SECRET'];
+});
+
+test('what a host has written is gone with it, even when it is killed', async () => {
+  const client = await startClient({});
+  const folder = readFileSync(`/proc/${onlyHost()}/environ`, 'utf8').split('\0')[0]?.slice('HOME='.length) ?? '';
+  expect(statSync(folder).mode & 0o077).toBe(0);
+  expect(readdirSync(folder).some((name) => name.startsWith('orchestra-snapshots-'))).toBe(true);
+  process.kill(onlyHost(), 'SIGKILL');
+  await eventually(() => shortText(client));
+  expect(existsSync(folder)).toBe(false);
+  await client.close();
 });
 
 describe('a host that speaks nonsense', () => {

@@ -27,13 +27,14 @@ export function createLlamaPolicy({ name, engine, contract, thoughtTokens }: Lla
     decide: async (input): Promise<PolicyOpinion> => {
       const thought = { budgetTokens: thoughtTokens, ...thoughtSegments(contract) };
       const { seed, privateTo, signal } = input;
+      const inProgress = input.turn > 1;
       const choices = input.candidates.map(({ id, role }) => choiceSegments(role, id, contract));
       const scored = await inWindow((share) => {
         const prompt = renderPrompt(
           turnPrompt(input, contract, Math.floor((contextTokens - thoughtTokens) * share)),
           contract,
         );
-        return engine.score({ prompt, choices, thought, seed, privateTo, signal });
+        return engine.score({ prompt, choices, thought, seed, privateTo, inProgress, signal });
       });
       const { promptTokens, cachedTokens, outputTokens } = scored.usage;
       return {

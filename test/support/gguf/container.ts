@@ -15,11 +15,12 @@ export interface Tensor {
   readonly name: string;
   /** Fastest-varying dimension first. */
   readonly dimensions: readonly number[];
-  readonly data: Float32Array;
+  /** 32-bit floats, or blocks of Q8_0 as they are stored. */
+  readonly data: Float32Array | Uint8Array;
 }
 
 const alignmentBytes = 32;
-const f32TensorType = 0;
+const tensorTypes = { f32: 0, q8_0: 8 };
 const typeIds = { u32: 4, i32: 5, f32: 6, bool: 7, string: 8, array: 9 } as const;
 
 export function encodeGguf(metadata: ReadonlyMap<string, MetadataValue>, tensors: readonly Tensor[]): Buffer {
@@ -38,7 +39,7 @@ function layOut(tensors: readonly Tensor[]): { records: Buffer[]; data: Buffer[]
     const bytes = Buffer.from(tensor.data.buffer, tensor.data.byteOffset, tensor.data.byteLength);
     const filler = padding(bytes.length);
     records.push(text(tensor.name), u32(tensor.dimensions.length), ...tensor.dimensions.map(u64));
-    records.push(u32(f32TensorType), u64(offsetBytes));
+    records.push(u32(tensor.data instanceof Float32Array ? tensorTypes.f32 : tensorTypes.q8_0), u64(offsetBytes));
     data.push(bytes, filler);
     offsetBytes += bytes.length + filler.length;
   }

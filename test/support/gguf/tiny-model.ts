@@ -1,7 +1,8 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { encodeGguf, type MetadataValue, type Tensor } from './container.ts';
+import { encodeGguf, type Tensor } from './container.ts';
+import { type Qwen3Shape, qwen3Header } from './qwen3-header.ts';
 import { buildVocabulary, endOfTurn, type Vocabulary } from './vocabulary.ts';
 
 /** What follows a token: one token for certain, or several with logits. Readable texts of single tokens, or `<0xF0>`. */
@@ -26,16 +27,11 @@ const headSize = 32;
 const headCount = 2;
 const feedForwardSize = 64;
 
-// Messages between role markers, as ChatML has them.
-const chatMl =
-  "{%- for message in messages -%}{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>' + '\\n' }}" +
-  "{%- endfor -%}{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}";
-
 /** A qwen3 model of about a megabyte whose next token depends on the last one as the script says. */
 export function tinyModel(options: TinyModelOptions = {}): Buffer {
   const vocabulary = buildVocabulary(options.words ?? []);
   const width = Math.ceil(vocabulary.tokens.length / 32) * 32;
-  return encodeGguf(metadata(vocabulary, width, options), [
+  return encodeGguf(qwen3Header(vocabulary, shape(width, options)), [
     oneHotEmbedding(vocabulary, width),
     ones('output_norm.weight', width),
     outputWeights(vocabulary, width, options),
@@ -51,39 +47,19 @@ export function writeModel(bytes: Buffer): { readonly path: string; remove(): vo
   return { path, remove: () => rmSync(folder, { recursive: true, force: true }) };
 }
 
-function metadata(vocabulary: Vocabulary, width: number, options: TinyModelOptions): Map<string, MetadataValue> {
-  const architecture = options.architecture ?? 'qwen3';
-  const u32 = (value: number): MetadataValue => ({ type: 'u32', value });
-  const f32 = (value: number): MetadataValue => ({ type: 'f32', value });
-  const string = (value: string): MetadataValue => ({ type: 'string', value });
-  return new Map<string, MetadataValue>([
-    ['general.architecture', string(architecture)],
-    ['general.type', string('model')],
-    ['general.name', string('tiny test model')],
-    ['general.file_type', u32(0)],
-    ['general.quantization_version', u32(2)],
-    [`${architecture}.context_length`, u32(options.trainedContextTokens ?? 16_384)],
-    [`${architecture}.embedding_length`, u32(width)],
-    [`${architecture}.block_count`, u32(1)],
-    [`${architecture}.feed_forward_length`, u32(feedForwardSize)],
-    [`${architecture}.attention.head_count`, u32(headCount)],
-    [`${architecture}.attention.head_count_kv`, u32(headCount)],
-    [`${architecture}.attention.key_length`, u32(headSize)],
-    [`${architecture}.attention.value_length`, u32(headSize)],
-    [`${architecture}.rope.freq_base`, f32(10_000)],
-    [`${architecture}.attention.layer_norm_rms_epsilon`, f32(1e-6)],
-    ['tokenizer.ggml.model', string('gpt2')],
-    ['tokenizer.ggml.pre', string('qwen2')],
-    ['tokenizer.ggml.tokens', { type: 'strings', value: vocabulary.tokens }],
-    ['tokenizer.ggml.token_type', { type: 'i32s', value: vocabulary.types }],
-    ['tokenizer.ggml.merges', { type: 'strings', value: vocabulary.merges }],
-    ['tokenizer.ggml.eos_token_id', u32(vocabulary.id(endOfTurn))],
-    ['tokenizer.ggml.bos_token_id', u32(vocabulary.id('<|endoftext|>'))],
-    ['tokenizer.ggml.padding_token_id', u32(vocabulary.id('<|endoftext|>'))],
-    ['tokenizer.ggml.add_bos_token', { type: 'bool', value: false }],
-    ['tokenizer.chat_template', string(options.chatTemplate ?? chatMl)],
-  ]);
-}
+const shape = (width: number, options: TinyModelOptions): Qwen3Shape => ({
+  name: 'tiny test model',
+  architecture: options.architecture ?? 'qwen3',
+  contextTokens: options.trainedContextTokens ?? 16_384,
+  width,
+  layers: 1,
+  heads: headCount,
+  cacheHeads: headCount,
+  headSize,
+  feedForwardSize,
+  fileType: 0,
+  chatTemplate: options.chatTemplate,
+});
 
 function oneHotEmbedding(vocabulary: Vocabulary, width: number): Tensor {
   const data = new Float32Array(width * vocabulary.tokens.length);
