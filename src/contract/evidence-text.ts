@@ -4,26 +4,59 @@ import type { Attempt, CodeRun, Evidence, EvidenceDocument } from './evidence.ts
 import { fill } from './fill.ts';
 import type { Contract } from './schema.ts';
 
+/** How a document is introduced; the number counts from 1. */
+export type DocumentLabel = (document: EvidenceDocument, number: number) => string;
+
+/** As policies were trained: the number alone. */
+const numbered =
+  ({ labels }: Contract): DocumentLabel =>
+  (_, number) =>
+    fill(labels.document, { number: String(number) });
+
+/** For experts, who may cite: with title and address, cut and on one line, since both are as hostile as the text. */
+export const sourced =
+  (contract: Contract): DocumentLabel =>
+  (document, number) => {
+    const { documentFrom, documentTitleCodePoints, documentUrlCodePoints } = contract.expert;
+    const from = [
+      keepHead(onOneLine(document.title), documentTitleCodePoints),
+      keepHead(onOneLine(document.url), documentUrlCodePoints),
+    ].filter((part) => part !== '');
+    if (from.length === 0) return numbered(contract)(document, number);
+    return fill(documentFrom, { number: String(number), from: from.join(', ') });
+  };
+
+const onOneLine = (text = ''): string => text.replace(/\s+/g, ' ').trim();
+
 /**
  * Documents, code runs and attempts in the trained order and form, at most `limit` code points.
  * Attempts are cut first, to their share; then code, to what attempts leave of the share of both; documents get the
  * rest, and are left out where there is none.
  */
-export function evidenceText(evidence: Evidence, limit: number, contract: Contract): string {
+export function evidenceText(
+  evidence: Evidence,
+  limit: number,
+  contract: Contract,
+  documentLabel: DocumentLabel = numbered(contract),
+): string {
   const { promptTokens, codeAndAttemptsTokens, attemptsTokens } = contract.budgets;
   const share = (tokens: number): number => Math.floor((limit * tokens) / promptTokens);
   const attempts = attemptsText(evidence.attempts, share(attemptsTokens), contract);
   const codeLimit = share(codeAndAttemptsTokens) - countCodePoints(attempts);
   const code = keepNewest(codeBlocks(evidence.codeRuns, contract), codeLimit);
   const rest = limit - countCodePoints(code) - countCodePoints(attempts);
-  return documentsText(evidence.documents, rest, contract) + code + attempts;
+  return documentsText(evidence.documents, rest, contract, documentLabel) + code + attempts;
 }
 
-function documentsText(documents: readonly EvidenceDocument[], limit: number, contract: Contract): string {
-  const { labels, budgets } = contract;
-  const blocks = documents.map(({ text }, index) => ({
-    open: fill(labels.document, { number: String(index + 1) }),
-    body: keepHead(text, budgets.documentCodePoints, labels.ellipsis),
+function documentsText(
+  documents: readonly EvidenceDocument[],
+  limit: number,
+  { labels, budgets }: Contract,
+  documentLabel: DocumentLabel,
+): string {
+  const blocks = documents.map((document, index) => ({
+    open: documentLabel(document, index + 1),
+    body: keepHead(document.text, budgets.documentCodePoints, labels.ellipsis),
     close: '\n\n',
   }));
   const kept = keepNewest(blocks, limit - countCodePoints(labels.documents));

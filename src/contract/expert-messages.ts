@@ -1,7 +1,7 @@
 import { type ChatMessage, textOf } from './chat.ts';
 import { countCodePoints, keepHead, wellFormed } from './code-points.ts';
 import type { Evidence } from './evidence.ts';
-import { evidenceText } from './evidence-text.ts';
+import { evidenceText, sourced } from './evidence-text.ts';
 import type { Contract } from './schema.ts';
 
 export interface ExpertInput {
@@ -84,7 +84,8 @@ function observationBlock(input: ExpertInput, task: string, contract: Contract):
   const room = (input.contextTokens - input.maxOutputTokens) * budgets.codePointsPerToken;
   const taken = input.messages.reduce((sum, message) => sum + countCodePoints(wireText(message)), 0);
   const frame = countCodePoints(expert.observations) + countCodePoints(task) + 2 * longestRun + 16;
-  const evidence = evidenceText(input.evidence, Math.max(0, room - taken - frame), contract).trimEnd();
+  const limit = Math.max(0, room - taken - frame);
+  const evidence = evidenceText(input.evidence, limit, contract, sourced(contract)).trimEnd();
   if (evidence === '') return '';
   const text = wellFormed(evidence).replace(/`{16,}/g, '`'.repeat(longestRun));
   let fence = '```';

@@ -108,6 +108,10 @@ export const sharedTextsSchema = z.strictObject({
   }),
   expert: z.strictObject({
     observations: z.string(),
+    /** Label of a document whose title or address is known. */
+    documentFrom: z.string(),
+    documentTitleCodePoints: count,
+    documentUrlCodePoints: count,
     queryTask: z.string(),
     queryOpen: z.string(),
     queryClose: z.string(),

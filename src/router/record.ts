@@ -35,7 +35,7 @@ export function recordOf(state: RunState, { policy, contract, now }: RecordConte
     costKnown: lines.every(({ cost }) => cost !== undefined),
     lines,
     turns: state.turns,
-    sources: webPages(state.evidence.documents),
+    sources: sourcesOf(state.evidence.documents),
     warnings: state.warnings,
     usage: answer?.usage ?? nothingUsed,
     finishReason: answer?.finishReason,
@@ -56,13 +56,13 @@ function statusOf({ error, forcedBy }: RunState): RunStatus {
   return forcedBy ? 'limited' : 'completed';
 }
 
-/** What can be cited: pages that a reader can open, each once. */
-function webPages(documents: readonly EvidenceDocument[]): RunSource[] {
-  const pages = documents.flatMap(({ title, url }) => (url !== undefined && isWebPage(url) ? [{ title, url }] : []));
-  return [...new Map(pages.map(({ title = '', url }) => [url, { title: title || url, url }])).values()];
+/** What can be cited, each once. An address that is neither a web page nor a file of ours is nothing to open. */
+function sourcesOf(documents: readonly EvidenceDocument[]): RunSource[] {
+  const found = documents.flatMap(({ source, title, url = '' }) =>
+    /^(https?|file):/i.test(url) && URL.canParse(url) ? [{ tool: source, title: title || url, url }] : [],
+  );
+  return [...new Map(found.map((source) => [source.url, source])).values()];
 }
-
-const isWebPage = (url: string): boolean => /^https?:/i.test(url) && URL.canParse(url);
 
 /**
  * As it is stored. The instruction is the caller's text, and records hold no texts; what a private run read is nobody's

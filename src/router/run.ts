@@ -87,9 +87,12 @@ export interface RunError {
   readonly retryAfterMs?: number;
 }
 
-/** A web page that was in the evidence when the answer was written. */
+/** A document that was in the evidence when the answer was written. */
 export interface RunSource {
+  /** The configured tool that found it: `docs`, `web`. */
+  readonly tool: string;
   readonly title: string;
+  /** A web page's address, or `file:` and the path inside the folder that was searched. */
   readonly url: string;
 }
 

@@ -18,7 +18,9 @@ const mostInlineBytes = 32 * 1024;
 /** `x_orchestra` of an answer, cut to what fits beside it; the run endpoint has the whole. */
 export function inlineReport(record: RunRecord): Report {
   const { explain } = record.preferences;
-  const whole = { ...head(record), ...(explain === 'none' ? {} : { turns: record.turns.map(turnReport) }) };
+  const { sources } = record;
+  const answer = { ...head(record), ...(sources.length === 0 ? {} : { sources }) };
+  const whole = { ...answer, ...(explain === 'none' ? {} : { turns: record.turns.map(turnReport) }) };
   if (explain === 'full' && fits(whole)) return whole;
   const summary = { ...whole, ...(explain === 'none' ? {} : { turns: record.turns.map(turnSummary) }) };
   const marked = explain === 'full' ? { ...summary, truncated: true } : summary;

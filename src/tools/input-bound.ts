@@ -35,7 +35,7 @@ const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(v
 
 function evidenceBytes({ documents, codeRuns, attempts }: Evidence): number {
   const texts = [
-    ...documents.map(({ text }) => text),
+    ...documents.map(({ title = '', url = '', text }) => title + url + text),
     ...codeRuns.flatMap(({ code, output }) => [code, output]),
     ...attempts.flatMap(({ slot, text }) => [slot, text]),
   ];

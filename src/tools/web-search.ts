@@ -56,6 +56,8 @@ type WebResult = z.infer<typeof webResult>;
 
 const documentCodePoints = 4_000;
 const titleCodePoints = 200;
+/** Longer ones are nothing to cite, and would be paid for at every later step. */
+const longestUrl = 2_000;
 /** Of an error we read past this much to keep the connection; its text is never looked at. */
 const errorBodyBytes = 16_384;
 
@@ -120,10 +122,12 @@ function toDocument(result: WebResult, source: string): EvidenceDocument[] {
       source,
       privacy: 'any',
       ...(title === '' ? {} : { title }),
-      ...(/^https?:\/\/\S+$/.test(result.url) ? { url: result.url } : {}),
+      ...(isPage(result.url) ? { url: result.url } : {}),
     },
   ];
 }
+
+const isPage = (url: string): boolean => url.length <= longestUrl && /^https?:\/\/\S+$/.test(url);
 
 async function readCapped(body: AsyncIterable<Buffer>, limit: number, billed: Usage): Promise<string> {
   const chunks: Buffer[] = [];

@@ -72,7 +72,13 @@ describe('texts', () => {
         tools: { docs: { kind: 'local_search', folders: [folder], privacy: 'self_hosted' } },
       },
     });
-    const { text, json } = await runOf(await chat());
+    const reply = await chat();
+    const own = { tool: 'docs', title: 'AMBERFOX', url: 'file:note.md#amberfox' };
+    const answered = JSON.parse(reply.text);
+    expect(answered.x_orchestra.sources).toEqual([own]);
+    expect(answered.choices[0].message).not.toHaveProperty('annotations');
+    expect(JSON.stringify(gateway.openAi.requests)).toContain(`Doc 1 (${own.title}, ${own.url}): `);
+    const { text, json } = await runOf(reply);
     rmSync(folder, { recursive: true });
     expect(json).toMatchObject({ privacy: 'self_hosted', turns: [{ outcome: 'documents: 1' }, {}] });
     expect(text).not.toMatch(/AMBERFOX|Hello/);
@@ -90,7 +96,17 @@ describe('R05 web sources', () => {
     const reply = await chat();
     expect(JSON.parse(reply.text).choices[0].message.annotations).toEqual([citation]);
     const { url, title } = citation.url_citation;
-    expect((await runOf(reply)).json.sources).toEqual([{ title, url }]);
+    const sources = [{ tool: 'web', title, url }];
+    expect(JSON.parse(reply.text).x_orchestra.sources).toEqual(sources);
+    expect((await runOf(reply)).json.sources).toEqual(sources);
+  });
+
+  test('are named to whoever writes the answer', async () => {
+    gateway = await startTestGateway(searches);
+    await chat();
+    expect(JSON.stringify(gateway.openAi.requests.at(-1)?.body)).toContain(
+      'Doc 1 (Loopback, https://example.org/loopback): About ',
+    );
   });
 
   test('are one delta of their own before the finish chunk', async () => {
@@ -123,7 +139,7 @@ describe('R05 web sources', () => {
 
   test('are not spoken of where nothing was looked up', async () => {
     gateway = await startTestGateway();
-    expect((await chat()).text).not.toContain('annotations');
+    expect((await chat()).text).not.toMatch(/annotations|"sources"/);
   });
 });
 

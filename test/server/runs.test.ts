@@ -179,7 +179,7 @@ describe('erasing', () => {
   test('takes texts, comment and sources; money, decisions and the score stay', async () => {
     server = await startServer();
     const id = 'run_1';
-    const sources = [{ title: 'AMBERFOX', url: 'https://example.org/AMBERFOX' }];
+    const sources = [{ tool: 'web', title: 'AMBERFOX', url: 'https://example.org/AMBERFOX' }];
     store({ runId: id, sources });
     server.parts.runs.saveConversation(id, JSON.stringify({ messages: [], answer: 'AMBERFOX' }));
     await ask(server, `${path}/${id}/feedback`, { body: { score: 0.5, comment: 'AMBERFOX' } });

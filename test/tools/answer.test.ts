@@ -138,6 +138,8 @@ test('the bound covers every byte that is sent and the tokens that may be writte
   const documents = Array.from({ length: 12 }, (_, number) => ({
     text: `${number} 数据 `.repeat(40),
     source: 'docs',
+    title: '表题'.repeat(90),
+    url: `https://example.org/${'long/'.repeat(40)}`,
     privacy: 'any' as const,
   }));
   const evidence = {

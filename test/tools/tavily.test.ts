@@ -67,8 +67,11 @@ test('hidden characters, strange links and excess length do not pass', async () 
     url: 'javascript:alert(1)',
     content: `seen${tags}\u200B text \u{1F469}\u200D\u{1F680} ${'x'.repeat(9_000)}`,
   };
-  const source = await sourceOn(() => ({ kind: 'results', results: [result] }));
-  const [document] = (await source.search(request())).documents;
+  const long = { title: 'Long', url: `https://example.org/${'x'.repeat(2_000)}`, content: 'kept' };
+  const source = await sourceOn(() => ({ kind: 'results', results: [result, long] }));
+  const [document, unaddressed] = (await source.search(request())).documents;
+  expect(unaddressed).toMatchObject({ title: 'Long', text: 'kept' });
+  expect(unaddressed?.url).toBeUndefined();
   expect(document?.title).toBe('Aname');
   expect(document?.url).toBeUndefined();
   expect(document?.text).toMatch(/^seen text \u{1F469}\u200D\u{1F680} x+ …$/u);
