@@ -6,7 +6,7 @@ import { z } from 'zod';
 import { configSchema } from '../src/assembly/config.ts';
 import { decisionSchema, evidenceSchema, observationSchema } from '../src/contract/evidence-schema.ts';
 import { contractFolder } from '../src/contract/load.ts';
-import { roleTextsSchema, sharedTextsSchema } from '../src/contract/schema.ts';
+import { beliefTextsSchema, roleTextsSchema, sharedTextsSchema } from '../src/contract/schema.ts';
 
 /**
  * Writes the JSON Schemas of the contract and of `orchestra.yaml` from their zod source, for the trainer and for
@@ -16,6 +16,7 @@ import { roleTextsSchema, sharedTextsSchema } from '../src/contract/schema.ts';
 const contractSchemas = {
   contract: sharedTextsSchema,
   'role-texts': roleTextsSchema,
+  'belief-texts': beliefTextsSchema,
   evidence: evidenceSchema,
   observation: observationSchema,
   decision: decisionSchema,

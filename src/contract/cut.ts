@@ -1,5 +1,5 @@
 import { countCodePoints, keepTail } from './code-points.ts';
-import type { Contract } from './schema.ts';
+import type { SharedTexts } from './schema.ts';
 
 /** A labelled or fenced piece of the prompt. A cut takes from the body only, so labels and fences are never lost. */
 export interface Block {
@@ -40,7 +40,7 @@ export interface PromptBudgets {
 }
 
 /** Budgets in code points, scaled down for a policy whose context is smaller than the one they were written for. */
-export function promptBudgets(contextTokens: number, contract: Contract): PromptBudgets {
+export function promptBudgets(contextTokens: number, contract: SharedTexts): PromptBudgets {
   const { referenceContextTokens, codePointsPerToken, ...tokens } = contract.budgets;
   const context = Math.min(contextTokens, referenceContextTokens);
   const scaled = (budget: number): number =>

@@ -2,20 +2,20 @@ import { countCodePoints, keepHead } from './code-points.ts';
 import { type Block, blockText, keepNewest, shorten } from './cut.ts';
 import type { Attempt, CodeRun, Evidence, EvidenceDocument } from './evidence.ts';
 import { fill } from './fill.ts';
-import type { Contract } from './schema.ts';
+import type { SharedTexts } from './schema.ts';
 
 /** How a document is introduced; the number counts from 1. */
 export type DocumentLabel = (document: EvidenceDocument, number: number) => string;
 
 /** As policies were trained: the number alone. */
 const numbered =
-  ({ labels }: Contract): DocumentLabel =>
+  ({ labels }: SharedTexts): DocumentLabel =>
   (_, number) =>
     fill(labels.document, { number: String(number) });
 
 /** For experts, who may cite: with title and address, cut and on one line, since both are as hostile as the text. */
 export const sourced =
-  (contract: Contract): DocumentLabel =>
+  (contract: SharedTexts): DocumentLabel =>
   (document, number) => {
     const { documentFrom, documentTitleCodePoints, documentUrlCodePoints } = contract.expert;
     const from = [
@@ -36,7 +36,7 @@ const onOneLine = (text = ''): string => text.replace(/\s+/g, ' ').trim();
 export function evidenceText(
   evidence: Evidence,
   limit: number,
-  contract: Contract,
+  contract: SharedTexts,
   documentLabel: DocumentLabel = numbered(contract),
 ): string {
   const { promptTokens, codeAndAttemptsTokens, attemptsTokens } = contract.budgets;
@@ -51,7 +51,7 @@ export function evidenceText(
 function documentsText(
   documents: readonly EvidenceDocument[],
   limit: number,
-  { labels, budgets }: Contract,
+  { labels, budgets }: SharedTexts,
   documentLabel: DocumentLabel,
 ): string {
   const blocks = documents.map((document, index) => ({
@@ -64,7 +64,7 @@ function documentsText(
 }
 
 /** Code and output are blocks of their own, so that a cut always leaves the fence above what it kept. */
-function codeBlocks(runs: readonly CodeRun[], { labels }: Contract): Block[] {
+function codeBlocks(runs: readonly CodeRun[], { labels }: SharedTexts): Block[] {
   return runs.flatMap(({ code, output }) => [
     { open: labels.codeOpen, body: code, close: labels.fenceClose },
     { open: labels.outputOpen, body: output, close: labels.fenceClose },
@@ -72,7 +72,7 @@ function codeBlocks(runs: readonly CodeRun[], { labels }: Contract): Block[] {
 }
 
 /** Each attempt has an equal share: none pushes another out, since each may still be delivered. */
-function attemptsText(attempts: readonly Attempt[], limit: number, contract: Contract): string {
+function attemptsText(attempts: readonly Attempt[], limit: number, contract: SharedTexts): string {
   const { labels } = contract;
   const share = Math.floor(limit / Math.max(1, attempts.length));
   return attempts

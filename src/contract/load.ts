@@ -2,20 +2,30 @@ import { createHash } from 'node:crypto';
 import { readdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { type Contract, type ContractName, roleTextsSchema, sharedTextsSchema } from './schema.ts';
+import {
+  type BeliefsContract,
+  beliefTextsSchema,
+  type Contract,
+  type ContractName,
+  roleTextsSchema,
+  sharedTextsSchema,
+} from './schema.ts';
 
 /** Beside the sources and beside the build alike: `models/contract` at the root of the project. */
 export const contractFolder = fileURLToPath(new URL('../../models/contract', import.meta.url));
 
 /** Reads and checks one contract. Call it once, at start: it touches the disk. */
-export function loadContract(name: ContractName, folder: string = contractFolder): Contract {
-  const read = (file: string): unknown => JSON.parse(readFileSync(join(folder, file), 'utf8'));
-  return deepFreeze({
-    ...sharedTextsSchema.parse(read('contract.json')),
-    ...roleTextsSchema.parse(read(`${name}.json`)),
-    hash: contractHash(folder),
-  });
-}
+export const loadContract = (name: ContractName, folder: string = contractFolder): Contract =>
+  withShared(roleTextsSchema.parse(read(folder, `${name}.json`)), folder);
+
+/** The same of `beliefs-1`. */
+export const loadBeliefs = (folder: string = contractFolder): BeliefsContract =>
+  withShared(beliefTextsSchema.parse(read(folder, 'beliefs-1.json')), folder);
+
+const withShared = <Own extends object>(own: Own, folder: string) =>
+  deepFreeze({ ...sharedTextsSchema.parse(read(folder, 'contract.json')), ...own, hash: contractHash(folder) });
+
+const read = (folder: string, file: string): unknown => JSON.parse(readFileSync(join(folder, file), 'utf8'));
 
 /** SHA-256 over every JSON file at the top of the folder, in name order: `NAME NUL LENGTH NUL BYTES` each. */
 export function contractHash(folder: string = contractFolder): string {

@@ -1,9 +1,6 @@
-import type { Weights } from '../preferences/weights.ts';
+import { type WeightAxis, type Weights, weightAxes } from '../preferences/weights.ts';
 import { fill } from './fill.ts';
 import type { Contract } from './schema.ts';
-
-const axes = ['quality', 'cost', 'latency', 'privacy'] as const;
-type Axis = (typeof axes)[number];
 
 /**
  * What the caller cares about as plain sentences for the policy; empty for the balanced default. Liking of single tools
@@ -17,14 +14,14 @@ export function phrasePreference(weights: Weights, instruction: string | undefin
 }
 
 function weightSentences(weights: Weights, texts: Contract['preference']): string {
-  const sum = axes.reduce((total, axis) => total + weights[axis], 0);
-  if (sum === 0 || axes.every((axis) => weights[axis] === texts.balanced[axis])) return '';
-  const share = (axis: Axis): number => weights[axis] / sum;
-  const large = axes.filter((axis) => share(axis) >= texts.largeShare);
-  const medium = axes.filter((axis) => share(axis) >= texts.smallShare && share(axis) < texts.largeShare);
+  const sum = weightAxes.reduce((total, axis) => total + weights[axis], 0);
+  if (sum === 0 || weightAxes.every((axis) => weights[axis] === texts.balanced[axis])) return '';
+  const share = (axis: WeightAxis): number => weights[axis] / sum;
+  const large = weightAxes.filter((axis) => share(axis) >= texts.largeShare);
+  const medium = weightAxes.filter((axis) => share(axis) >= texts.smallShare && share(axis) < texts.largeShare);
   // Privacy has no weight unless somebody asks for it, so its absence says nothing.
-  const small = axes.filter((axis) => share(axis) < texts.smallShare && axis !== 'privacy');
-  const sentence = (template: string, named: readonly Axis[]): string => {
+  const small = weightAxes.filter((axis) => share(axis) < texts.smallShare && axis !== 'privacy');
+  const sentence = (template: string, named: readonly WeightAxis[]): string => {
     const names = named.map((axis) => texts.axes[axis]);
     return names.length === 0 ? '' : fill(template, { axes: enumerate(names, texts.and) });
   };

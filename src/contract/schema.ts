@@ -9,6 +9,9 @@ const count = z.int().positive();
 export const contractNames = ['slots-1', 'slots-2'] as const;
 export type ContractName = (typeof contractNames)[number];
 
+/** Every contract that a policy can be trained on: the two that show the whole roster, and the one that asks by card. */
+export const servedContracts = [...contractNames, 'beliefs-1'] as const;
+
 /** What a decision is about. `attempt` uses answer slots; delivering an attempt is an `answer` (`slots-2`). */
 export const contractRoles = [...slotRoles, 'attempt'] as const;
 export type ContractRole = (typeof contractRoles)[number];
@@ -38,6 +41,35 @@ export const roleTextsSchema = z.strictObject({
 
 const axes = <T extends z.ZodType>(value: T) =>
   z.strictObject({ quality: value, cost: value, latency: value, privacy: value });
+
+/** One value a grade, rising, so that a better grade never stands for less. */
+const gradeValues = (least: number, most: number) =>
+  z
+    .array(z.number().min(least).max(most))
+    .length(5)
+    .refine((values) => values.every((value, index) => index === 0 || value > (values[index - 1] ?? value)), 'rises');
+
+export const beliefTextsSchema = z.strictObject({
+  name: z.literal('beliefs-1'),
+  system: z.string(),
+  card: z.string().includes('{sentence}'),
+  sentence: z.string().includes('{quality}').includes('{place}'),
+  questions: z.strictObject({ answer: z.string(), search: z.string(), enhance_reasoning: z.string() }),
+  wish: z.string().includes('{instruction}'),
+  wishes: axes(z.string()),
+  /** Worst first; each one token of the policies that are trained on them. */
+  grades: z.array(z.string().min(1)).length(5),
+  /** Chance of a right answer that each grade stands for. */
+  chances: gradeValues(0, 1),
+  /** Factor on the chances of the answers after a search or a calculation. */
+  gains: gradeValues(1, 10),
+  /** What a wish is worth as a weight of a preference. */
+  weights: gradeValues(0, 1),
+  /** Log-odds by which a problem may be easier than it looks, equally likely. */
+  levels: z.array(z.number()).min(1),
+  /** Of the softmax over utilities. */
+  temperature: z.number().positive(),
+});
 
 export const sharedTextsSchema = z.strictObject({
   version: count,
@@ -122,8 +154,14 @@ export const sharedTextsSchema = z.strictObject({
 
 type DeepReadonly<T> = T extends object ? { readonly [Key in keyof T]: DeepReadonly<T[Key]> } : T;
 
-/** All texts and numbers of one contract, frozen, with the hash that traces carry. */
-export type Contract = DeepReadonly<z.infer<typeof sharedTextsSchema> & z.infer<typeof roleTextsSchema>> & {
+/** What all contracts have in common, frozen, with the hash that traces carry. */
+export type SharedTexts = DeepReadonly<z.infer<typeof sharedTextsSchema>> & {
   /** SHA-256 of the whole contract folder, hex. */
   readonly hash: string;
 };
+
+/** All texts and numbers of `slots-1` or `slots-2`. */
+export type Contract = SharedTexts & DeepReadonly<z.infer<typeof roleTextsSchema>>;
+
+/** All texts and numbers of `beliefs-1`. */
+export type BeliefsContract = SharedTexts & DeepReadonly<z.infer<typeof beliefTextsSchema>>;

@@ -22,10 +22,9 @@ export interface Choice {
 type ShownSlot = Pick<Slot, 'id' | 'quality' | 'rates' | 'latencyMs' | 'privacy'>;
 
 export function slotCard(slot: ShownSlot, { slotText }: Contract): SlotCard {
-  const quality = slot.quality.trim();
   const sentence = fill(slotText.sentence, {
     slot: slot.id,
-    quality: /[.!?]$/.test(quality) ? quality : `${quality}.`,
+    quality: endedSentence(slot.quality),
     place: slotText.places[slot.privacy],
   });
   return {
@@ -35,6 +34,12 @@ export function slotCard(slot: ShownSlot, { slotText }: Contract): SlotCard {
     outputPrice: slot.rates === undefined ? slotText.unknownPrice : priceText(slot.rates.output),
     latency: `${Math.round(slot.latencyMs / 1000)}s`,
   };
+}
+
+/** With a full stop where its author left it out. */
+export function endedSentence(quality: string): string {
+  const words = quality.trim();
+  return /[.!?]$/.test(words) ? words : `${words}.`;
 }
 
 /** The choice of handing out an attempt: free and immediate (`slots-2`). */

@@ -10,7 +10,7 @@ import { keepHead, keepTail } from '../../src/contract/code-points.ts';
 import { keepNewest } from '../../src/contract/cut.ts';
 import { noEvidence } from '../../src/contract/evidence.ts';
 import { evidenceText } from '../../src/contract/evidence-text.ts';
-import { loadContract } from '../../src/contract/load.ts';
+import { loadBeliefs, loadContract } from '../../src/contract/load.ts';
 import { parseDecision } from '../../src/contract/parse.ts';
 import { phrasePreference } from '../../src/contract/phrase.ts';
 import { choiceSegments, renderPrompt, thoughtSegments } from '../../src/contract/render.ts';
@@ -18,6 +18,7 @@ import { type ContractName, contractNames } from '../../src/contract/schema.ts';
 import { joinSegments } from '../../src/contract/segment.ts';
 import { deliverCard, slotCard } from '../../src/contract/slot-card.ts';
 import { aSlot } from '../support/slots.ts';
+import { beliefsInputs, beliefsResult } from './beliefs-inputs.ts';
 import { type EpisodeVector, episodeInputs } from './episode-inputs.ts';
 import * as inputs from './golden-inputs.ts';
 
@@ -28,6 +29,7 @@ import * as inputs from './golden-inputs.ts';
 
 const contracts = Object.fromEntries(contractNames.map((name) => [name, loadContract(name)]));
 const contractOf = (name: ContractName) => contracts[name] ?? loadContract(name);
+const beliefs = loadBeliefs();
 const template = new Template(readFileSync(new URL('fixtures/qwen3-chat-template.jinja', import.meta.url), 'utf8'));
 
 interface Vector {
@@ -117,6 +119,7 @@ const suites: Record<string, Vector[]> = {
     right: finalAnswer(right) ?? null,
   })),
   apply: suite(inputs.applyInputs, ({ evidence, observation }) => applyObservation(evidence, observation)),
+  beliefs: suite(beliefsInputs, (input) => beliefsResult(input, beliefs)),
   episode: suite(episodeInputs, episode),
   preference: suite(inputs.preferenceInputs, ({ weights, instruction }) =>
     phrasePreference(weights, instruction ?? undefined, contractOf('slots-1')),

@@ -3,7 +3,7 @@ import { cpSync, mkdtempSync, readFileSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
-import { contractFolder, contractHash, loadContract } from '../../src/contract/load.ts';
+import { contractFolder, contractHash, loadBeliefs, loadContract } from '../../src/contract/load.ts';
 
 function copyOfContract(): string {
   const folder = mkdtempSync(join(tmpdir(), 'orchestra-contract-'));
@@ -35,6 +35,15 @@ test('the hash changes with any byte of any file', () => {
   expect(contractHash(folder)).toBe(contractHash());
   edit(folder, 'slots-2.json', 'Pick', 'pick');
   expect(contractHash(folder)).not.toBe(contractHash());
+});
+
+test('beliefs-1 shares texts and hash with the others, and its tables must rise', () => {
+  const beliefs = loadBeliefs();
+  expect(beliefs.labels).toEqual(loadContract('slots-2').labels);
+  expect(beliefs.hash).toBe(contractHash());
+  const folder = copyOfContract();
+  edit(folder, 'beliefs-1.json', '[0.1, 0.3', '[0.3, 0.1');
+  expect(() => loadBeliefs(folder)).toThrow(/chances/);
 });
 
 test('an unknown key is refused', () => {

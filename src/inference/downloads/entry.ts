@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { servedContracts } from '../../contract/schema.ts';
 
 /** A name that cannot leave the folder it is put in. */
 const fileName = z.string().regex(/^[A-Za-z0-9][A-Za-z0-9._-]*$/, 'a plain file name');
@@ -34,7 +35,7 @@ const licenceSchema = z.strictObject({
 
 /** How the loop has to talk to this model when it is the policy. */
 const policyFactsSchema = z.strictObject({
-  contract: z.enum(['slots-1', 'slots-2', 'beliefs-1']),
+  contract: z.enum(servedContracts),
   thoughtTokens: z.int().nonnegative(),
   contextTokens: z.int().positive(),
   /** Who writes calls to the client's own tools: the policy itself, or the expert it picks. */

@@ -16,12 +16,16 @@ LEAST_CHANCE = 0.01
 def problem_prefix(
     problem: str, conversation: str, evidence: Evidence, context_tokens: int, contract: Contract
 ) -> list[Segment]:
-    """What all branches of a turn share. Prices, ids and preferences are not in it."""
+    """What all branches of a turn share. Prices, ids and preferences are not in it.
+
+    Nor are attempts: the search weighs their agreement by Bayes' rule, and a model that had read them would count it
+    twice.
+    """
     labels = contract["labels"]
     budgets = prompt_budgets(context_tokens, contract)
     conversation = keep_tail(conversation, budgets.conversation)
     problem = keep_tail(problem, budgets.problem)
-    known = evidence_text(evidence, budgets.prompt - len(conversation) - len(problem), contract)
+    known = evidence_text({**evidence, "attempts": []}, budgets.prompt - len(conversation) - len(problem), contract)
     spoken = f"{labels['conversation']}{conversation}\n\n" if conversation else ""
     return _prefix(f"{spoken}{labels['problem']}{problem}" + (f"\n\n{known}" if known else ""), contract)
 
