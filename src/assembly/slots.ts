@@ -1,7 +1,7 @@
 import { type CatalogEntry, lookUp, type PriceRow } from '../cost/catalog.ts';
 import { freeRates, type Rates, ratesFrom } from '../cost/rates.ts';
-import { type PrivacyClass, strictestPrivacy, weakestPrivacy } from '../preferences/privacy.ts';
-import type { Slot } from '../preferences/slot.ts';
+import { type PrivacyClass, weakestPrivacy } from '../preferences/privacy.ts';
+import { type Slot, type SlotSource, sourceFacts } from '../preferences/slot.ts';
 import type { Config, SlotConfig } from './config.ts';
 
 /** Facts that hold when neither the configuration nor the price catalog says anything. */
@@ -76,28 +76,19 @@ function expertSlot(
   };
 }
 
-/** A limit can take a source away without the slot, so the slot promises what its strictest source and writer can. */
 function searchSlot(id: string, slot: SearchSlot, config: Config): Slot {
   const writer = slot.writer === undefined ? undefined : config.slots[slot.writer];
   const writerClass = writer === undefined ? 'local' : classOf(writer, config);
-  // Our own index keeps the query here; the class written beside it is that of its documents.
-  const sources = slot.tools.map((name) => {
-    const tool = config.tools[name];
-    return tool === undefined || tool.kind === 'local_search' ? 'local' : tool.privacy;
-  });
   return {
     id,
     role: 'search',
     model: slot.tools.join('+'),
-    upstream: slot.tools.some((name) => config.tools[name]?.kind !== 'local_search') ? 'web' : 'local',
-    tools: slot.tools,
+    ...sourceFacts(slot.tools.map((name) => sourceOf(name, writerClass, config))),
+    ...(slot.writer === undefined ? {} : { writer: slot.writer }),
     quality: slot.quality,
     skills: slot.skills,
     rates: slot.price === undefined || slot.price === 'unknown' ? freeRates : ratesFrom(slot.price),
     latencyMs: slot.latency_ms ?? 1000,
-    privacy: sources
-      .map((source) => weakestPrivacy(source, writerClass))
-      .reduce((a, b) => strictestPrivacy(a, b), 'any'),
     regions: [],
     contextTokens: defaults.contextTokens,
     maxOutputTokens: 256,
@@ -105,6 +96,13 @@ function searchSlot(id: string, slot: SearchSlot, config: Config): Slot {
     clientTools: false,
     jsonSchema: false,
   };
+}
+
+/** Our own index keeps the query here; the class written beside it is that of its documents. */
+function sourceOf(name: string, writerClass: PrivacyClass, { tools }: Config): SlotSource {
+  const tool = tools[name];
+  if (tool === undefined || tool.kind === 'local_search') return { name, upstream: 'local', privacy: writerClass };
+  return { name, upstream: 'web', privacy: weakestPrivacy(tool.privacy, writerClass) };
 }
 
 function classOf(slot: SlotConfig, config: Config): PrivacyClass {

@@ -1,7 +1,7 @@
-import { satisfiesPrivacy } from './privacy.ts';
+import { type PrivacyClass, satisfiesPrivacy } from './privacy.ts';
 import type { EffectivePreferences, LimitSource, Limits } from './request.ts';
 import { matchesSelector } from './selectors.ts';
-import type { Modality, Slot } from './slot.ts';
+import { type Modality, type Slot, sourceFacts } from './slot.ts';
 
 /** What the request itself demands of an answering slot. */
 export interface Needs {
@@ -12,52 +12,105 @@ export interface Needs {
   readonly contextTokens: number;
 }
 
-/** One trace line: which limit removed which slots, and why. */
+/** One trace line: which limit removed which slots, or single sources of search slots that stay, and why. */
 export interface LimitApplied {
   readonly limit: string;
   readonly value: unknown;
   readonly source: LimitSource | 'request' | 'evidence';
-  readonly removed: readonly { readonly slot: string; readonly reason: string }[];
+  readonly removed: readonly RemovedSlot[];
+  /** Left out where every slot kept all its sources. */
+  readonly narrowed?: readonly NarrowedSlot[];
+}
+
+interface RemovedSlot {
+  readonly slot: string;
+  readonly reason: string;
+}
+
+interface NarrowedSlot extends RemovedSlot {
+  readonly tool: string;
 }
 
 export interface MaskedSlots {
+  /** A search slot stands here with the sources that are left to it. */
   readonly admissible: readonly Slot[];
   readonly applied: readonly LimitApplied[];
 }
+
+type Objection = (slot: Slot) => string | undefined;
 
 interface Rule {
   readonly limit: string;
   readonly value: unknown;
   readonly source: LimitApplied['source'];
   /** Why the slot falls, or undefined when it stays. */
-  readonly objection: (slot: Slot) => string | undefined;
+  readonly objection: Objection;
 }
 
 /** Removes every slot that a hard limit or the request's needs forbid. A slot is reported under the first that does. */
 export function maskSlots(slots: readonly Slot[], preferences: EffectivePreferences, needs: Needs): MaskedSlots {
-  const applied: LimitApplied[] = [];
-  let left = slots;
-  for (const { limit, value, source, objection } of rulesFor(preferences, needs)) {
-    const removed = left.flatMap((slot) => {
-      const reason = objection(slot);
-      return reason === undefined ? [] : [{ slot: slot.id, reason }];
-    });
-    if (removed.length === 0) continue;
-    applied.push({ limit, value, source, removed });
-    left = left.filter(({ id }) => !removed.some(({ slot }) => slot === id));
-  }
-  return { admissible: left, applied };
+  const writers = new Map(slots.map((slot) => [slot.id, slot]));
+  const start: MaskedSlots = { admissible: slots, applied: [] };
+  return rulesFor(preferences, needs, writers).reduce(applyRule, start);
 }
 
-function rulesFor({ limits, sources }: EffectivePreferences, needs: Needs): Rule[] {
+/** Removes what may not see a run that its evidence has made more confidential. */
+export const tightenPrivacy = (slots: readonly Slot[], required: PrivacyClass): MaskedSlots =>
+  applyRule({ admissible: slots, applied: [] }, privacyRule(required, 'evidence'));
+
+function applyRule({ admissible, applied }: MaskedSlots, { objection, ...limit }: Rule): MaskedSlots {
+  const verdicts = admissible.map((slot) => judge(slot, objection));
+  const removed = verdicts.flatMap((verdict) => verdict.removed ?? []);
+  const narrowed = verdicts.flatMap((verdict) => verdict.narrowed ?? []);
+  if (removed.length + narrowed.length === 0) return { admissible, applied };
+  return {
+    admissible: verdicts.flatMap(({ left }) => left ?? []),
+    applied: [...applied, { ...limit, removed, ...(narrowed.length === 0 ? {} : { narrowed }) }],
+  };
+}
+
+interface Verdict {
+  readonly left?: Slot;
+  readonly removed?: RemovedSlot;
+  readonly narrowed?: readonly NarrowedSlot[];
+}
+
+/** A search slot is judged source by source: it goes without those that fall, and falls with the last. */
+function judge(slot: Slot, objection: Objection): Verdict {
+  const { id, sources = [] } = slot;
+  if (sources.length === 0) {
+    const reason = objection(slot);
+    return reason === undefined ? { left: slot } : { removed: { slot: id, reason } };
+  }
+  const fallen = sources.flatMap((source) => {
+    const reason = objection({ ...slot, ...sourceFacts([source]) });
+    return reason === undefined ? [] : [{ slot: id, tool: source.name, reason }];
+  });
+  const [first] = fallen;
+  if (first === undefined) return { left: slot };
+  const left = sources.filter(({ name }) => !fallen.some(({ tool }) => tool === name));
+  if (left.length === 0) return { removed: { slot: id, reason: first.reason } };
+  return { left: { ...slot, ...sourceFacts(left) }, narrowed: fallen };
+}
+
+function rulesFor({ limits, sources }: EffectivePreferences, needs: Needs, writers: ReadonlyMap<string, Slot>): Rule[] {
   const source = (key: string): LimitSource => sources[key] ?? 'default';
+  /** Whoever writes a search slot's query sees the request, so what binds an expert binds it too. */
+  const alsoWriter = (slot: Slot, objection: Objection): string | undefined => {
+    const writer = writers.get(slot.writer ?? '');
+    const reason = writer && objection(writer);
+    return reason && `its query writer ${writer.id}: ${reason}`;
+  };
+  const inRegion = (slot: Slot) => regionObjection(slot, limits);
+  const { allow, deny } = limits;
   return [
-    rule('privacy', limits.privacy, source('privacy'), ({ privacy }) =>
-      satisfiesPrivacy(privacy, limits.privacy) ? undefined : `its class is ${privacy}`,
-    ),
-    rule('regions', limits.regions, source('regions'), (slot) => regionObjection(slot, limits)),
-    rule('tools', { allow: limits.allow, deny: limits.deny }, source('tools'), (slot) =>
-      selectorObjection(slot, limits),
+    privacyRule(limits.privacy, source('privacy')),
+    rule('regions', limits.regions, source('regions'), (slot) => inRegion(slot) ?? alsoWriter(slot, inRegion)),
+    rule(
+      'tools',
+      { allow, deny },
+      source('tools'),
+      (slot) => selectorObjection(slot, limits) ?? alsoWriter(slot, (writer) => denial(writer, limits)),
     ),
     rule('max_cost_usd', limits.maxCost, source('max_cost_usd'), ({ rates }) =>
       limits.maxCost !== undefined && rates === undefined ? 'its price is unknown' : undefined,
@@ -66,12 +119,17 @@ function rulesFor({ limits, sources }: EffectivePreferences, needs: Needs): Rule
   ];
 }
 
-const rule = (
-  limit: string,
-  value: unknown,
-  source: Rule['source'],
-  objection: (slot: Slot) => string | undefined,
-): Rule => ({ limit, value, source, objection });
+const rule = (limit: string, value: unknown, source: Rule['source'], objection: Objection): Rule => ({
+  limit,
+  value,
+  source,
+  objection,
+});
+
+const privacyRule = (required: PrivacyClass, source: Rule['source']): Rule =>
+  rule('privacy', required, source, ({ privacy }) =>
+    satisfiesPrivacy(privacy, required) ? undefined : `its class is ${privacy}`,
+  );
 
 /** Why somebody who would see the request may not, by the limit on regions. */
 export function regionObjection(
@@ -84,24 +142,16 @@ export function regionObjection(
   return outside.length === 0 ? undefined : `it may use ${outside.join(', ')}`;
 }
 
-/** A search slot falls with the last of its sources; until then it goes without those that are forbidden. */
 function selectorObjection(slot: Slot, limits: Limits): string | undefined {
-  if (slot.role !== 'search' || slot.tools.length === 0) return objectionTo(slot, limits);
-  const objections = slot.tools.map((tool) => objectionTo(withOnly(tool, slot), limits));
-  return objections.includes(undefined) ? undefined : objections[0];
+  const denied = denial(slot, limits);
+  if (denied !== undefined) return denied;
+  const admitted = limits.allow.every((list) => list.some((selector) => matchesSelector(slot, selector)));
+  return admitted ? undefined : 'not in the allow list';
 }
 
-/** Whether the caller's selectors let this slot use one of its tools. */
-export const admitsTool = (tool: string, slot: Slot, limits: Limits): boolean =>
-  objectionTo(withOnly(tool, slot), limits) === undefined;
-
-const withOnly = (tool: string, slot: Slot): Slot => ({ ...slot, tools: [tool] });
-
-function objectionTo(slot: Slot, { allow, deny }: Limits): string | undefined {
-  const denied = deny.find((selector) => matchesSelector(slot, selector));
-  if (denied !== undefined) return `denied by \`${denied}\``;
-  const admitted = allow.every((list) => list.some((selector) => matchesSelector(slot, selector)));
-  return admitted ? undefined : 'not in the allow list';
+function denial(slot: Slot, { deny }: Limits): string | undefined {
+  const selector = deny.find((candidate) => matchesSelector(slot, candidate));
+  return selector === undefined ? undefined : `denied by \`${selector}\``;
 }
 
 /** Search and calculation see text only, so they are asked for context alone. */

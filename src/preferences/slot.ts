@@ -1,11 +1,19 @@
 import type { Rates } from '../cost/rates.ts';
-import type { PrivacyClass } from './privacy.ts';
+import { type PrivacyClass, strictestPrivacy } from './privacy.ts';
 
 /** What a slot is for. The policy may also decide `attempt`, which uses answer slots (contract `slots-2`). */
 export const slotRoles = ['search', 'enhance_reasoning', 'answer'] as const;
 export type SlotRole = (typeof slotRoles)[number];
 
 export type Modality = 'text' | 'image' | 'audio' | 'file';
+
+/** What a search slot asks, and what a limit can take away from it. */
+export interface SlotSource {
+  readonly name: string;
+  readonly upstream: 'local' | 'web';
+  /** Weakest of all that see a query to it: itself, and whoever writes the query. */
+  readonly privacy: PrivacyClass;
+}
 
 /** One anonymous choice inside a role, with everything that limits, weights and prices can see. */
 export interface Slot {
@@ -18,6 +26,10 @@ export interface Slot {
   readonly upstream: string;
   /** Configured tools behind it (`docs`, `tavily`, `python`); what `tool:` selectors match. */
   readonly tools: readonly string[];
+  /** Of a search slot: the same tools, in the order in which they are asked. */
+  readonly sources?: readonly SlotSource[];
+  /** Of a search slot: the slot whose expert writes the query. */
+  readonly writer?: string;
   /** One sentence on what it is good at: all that the policy knows besides price and latency. */
   readonly quality: string;
   /** Chance of a right answer by domain, 0 to 1, where measured. */
@@ -39,3 +51,11 @@ export interface Slot {
   /** Whether it honours `response_format: json_schema`. */
   readonly jsonSchema: boolean;
 }
+
+/** The facts of a search slot that follow from its sources. It promises what its strictest one can: others may fall. */
+export const sourceFacts = (sources: readonly SlotSource[]) => ({
+  sources,
+  tools: sources.map(({ name }) => name),
+  upstream: sources.some(({ upstream }) => upstream === 'web') ? 'web' : 'local',
+  privacy: strictestPrivacy(...sources.map(({ privacy }) => privacy)),
+});

@@ -9,7 +9,8 @@ import type { RunSpec } from './run.ts';
 import type { RunState } from './run-state.ts';
 
 /** Before anything was spent: the hard limits leave nobody who could answer. */
-export function nobodyAdmissible(applied: readonly LimitApplied[]): OrchestraError {
+export function nobodyAdmissible(limits: readonly LimitApplied[]): OrchestraError {
+  const applied = limits.filter(({ removed }) => removed.length > 0);
   const reasons = applied.map(({ limit, removed }) => `${limit} removed ${removed.map(({ slot }) => slot).join(', ')}`);
   const because = reasons.length > 0 ? `: ${reasons.join('; ')}` : '; none is configured';
   return new OrchestraError('limits_unsatisfiable', `No slot is left that could answer${because}.`, {

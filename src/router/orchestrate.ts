@@ -3,7 +3,6 @@ import type { Ledger } from '../cost/ledger.ts';
 import { type NanoUsd, zeroUsd } from '../cost/money.ts';
 import type { PriceBook } from '../cost/price-book.ts';
 import { OrchestraError } from '../errors.ts';
-import { admitsTool } from '../preferences/limits.ts';
 import { checkSelectors } from '../preferences/selectors.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { RunStore } from '../store/runs.ts';
@@ -136,6 +135,7 @@ function turnOptions(
   parts: RouterParts,
 ): TurnOptions {
   const { spec, evidence, admissible } = state;
+  const sources = new Map(admissible.map(({ id, tools }) => [id, tools]));
   const situation = {
     spec,
     // With client tools the expert alone acts: it must see the client's tools and nothing in their place.
@@ -152,7 +152,7 @@ function turnOptions(
       messages: spec.messages,
       evidence,
       privacy: state.privacy,
-      admitsSource: (name: string) => admitsTool(name, slot, spec.preferences.limits),
+      admitsSource: (name: string) => sources.get(slot.id)?.includes(name) ?? false,
       privateTo: state.privateTo,
       maxOutputTokens,
       answerOptions: slot.role === 'answer' ? spec.answerOptions : {},

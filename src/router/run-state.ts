@@ -4,7 +4,7 @@ import { problemFromChat } from '../contract/problem.ts';
 import type { Budget } from '../cost/ledger.ts';
 import { mergeLines, type PricedUsage } from '../cost/price-book.ts';
 import type { Usage } from '../cost/usage.ts';
-import { type LimitApplied, maskSlots } from '../preferences/limits.ts';
+import { type LimitApplied, maskSlots, tightenPrivacy } from '../preferences/limits.ts';
 import { isPrivate, type PrivacyClass, satisfiesPrivacy, strictestPrivacy } from '../preferences/privacy.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { FinishReason } from '../upstream/chat.ts';
@@ -132,15 +132,9 @@ export class RunState {
   }
 
   private tightenTo(required: PrivacyClass): void {
-    const removed = this.admissible.filter(({ privacy }) => !satisfiesPrivacy(privacy, required));
-    if (removed.length === 0) return;
-    this.admissible = this.admissible.filter((slot) => !removed.includes(slot));
-    this.limitsApplied.push({
-      limit: 'privacy',
-      value: required,
-      source: 'evidence',
-      removed: removed.map(({ id, privacy }) => ({ slot: id, reason: `its class is ${privacy}` })),
-    });
+    const { admissible, applied } = tightenPrivacy(this.admissible, required);
+    this.admissible = admissible;
+    this.limitsApplied.push(...applied);
   }
 }
 

@@ -213,11 +213,10 @@ export const turnReport = (turn: TurnRecord) => ({
   ruled_out: turn.ruledOut,
 });
 
-export const limitReport = ({ limit, value, source, removed }: LimitApplied) => ({
+export const limitReport = ({ limit, value, ...rest }: LimitApplied) => ({
   limit,
   value: limitValue(limit, value),
-  source,
-  removed,
+  ...rest,
 });
 
 /** As the API writes it: dollars for nano-dollars, its own words for what a request needs. */

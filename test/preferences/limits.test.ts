@@ -1,17 +1,20 @@
 import { describe, expect, test } from 'vitest';
-import { admitsTool, maskSlots, type Needs } from '../../src/preferences/limits.ts';
+import { maskSlots, type Needs, tightenPrivacy } from '../../src/preferences/limits.ts';
 import { builtInProfiles } from '../../src/preferences/profiles.ts';
 import { mergePreferences } from '../../src/preferences/request.ts';
 import type { RequestedPreferences } from '../../src/preferences/schema.ts';
 import { checkSelectors, matchesSelector } from '../../src/preferences/selectors.ts';
+import { type Slot, sourceFacts } from '../../src/preferences/slot.ts';
 import { aSlot } from '../support/slots.ts';
 
 const plain: Needs = { input: ['text'], clientTools: false, jsonSchema: false, contextTokens: 10 };
+const web = { name: 'tavily', upstream: 'web', privacy: 'any' } as const;
+const docs = { name: 'docs', upstream: 'local', privacy: 'local' } as const;
 const slots = [
   aSlot({ id: 'answer-1', privacy: 'no_training', regions: ['us'], model: 'openai/gpt-5', upstream: 'openai' }),
   aSlot({ id: 'answer-2', privacy: 'self_hosted', regions: ['eu'], clientTools: true, input: ['text', 'image'] }),
   aSlot({ id: 'answer-3', privacy: 'local', upstream: 'local', contextTokens: 100, rates: undefined }),
-  aSlot({ id: 'search-1', role: 'search', privacy: 'any', tools: ['docs', 'tavily'] }),
+  aSlot({ id: 'search-1', role: 'search', ...sourceFacts([{ ...docs, privacy: 'any' }, web]) }),
 ];
 const mask = (preferences: RequestedPreferences, needs: Partial<Needs> = {}) => {
   const effective = mergePreferences([{ source: 'body', preferences }], builtInProfiles, {});
@@ -41,7 +44,7 @@ describe('hard limits', () => {
   });
 
   test.each<[string, RequestedPreferences, Partial<Needs>, string[]]>([
-    ['regions keep declared regions and local slots only', { regions: ['eu'] }, {}, ['answer-2', 'answer-3']],
+    ['regions keep what is declared or local', { regions: ['eu'] }, {}, ['answer-2', 'answer-3', 'search-1']],
     [
       'deny leaves a search slot its other sources',
       { tools: { deny: ['tool:tavily'] } },
@@ -67,20 +70,63 @@ describe('hard limits', () => {
 });
 
 describe('sources of a search slot', () => {
-  const open = (tools: RequestedPreferences['tools']) => {
-    const { limits } = mergePreferences([{ source: 'body', preferences: { tools } }], builtInProfiles, {});
-    return slots.slice(3).flatMap((slot) => slot.tools.filter((tool) => admitsTool(tool, slot, limits)));
+  const sourcesLeft = (search: Partial<Slot>, preferences: RequestedPreferences) => {
+    const search1 = aSlot({ id: 'search-1', role: 'search', ...sourceFacts([docs, web]), ...search });
+    const effective = mergePreferences([{ source: 'body', preferences }], builtInProfiles, {});
+    const { admissible, applied } = maskSlots([...slots.slice(0, 3), search1], effective, plain);
+    return { tools: admissible.find(({ id }) => id === 'search-1')?.tools ?? [], applied };
   };
 
-  test.each([
+  test.each<[string, RequestedPreferences, string[]]>([
     ['nothing is limited', {}, ['docs', 'tavily']],
-    ['one is denied', { deny: ['tool:tavily'] }, ['docs']],
-    ['another slot is denied', { deny: ['answer-1'] }, ['docs', 'tavily']],
-    ['one is allowed', { allow: ['tool:tavily', 'answer'] }, ['tavily']],
-    ['the slot is allowed', { allow: ['role:search'] }, ['docs', 'tavily']],
-    ['the slot is allowed and one denied', { allow: ['search-1'], deny: ['tool:doc*'] }, ['tavily']],
-  ])('where %s', (_, tools, expected) => {
-    expect(open(tools)).toEqual(expected);
+    ['one is denied', { tools: { deny: ['tool:tavily'] } }, ['docs']],
+    ['another slot is denied', { tools: { deny: ['answer-1'] } }, ['docs', 'tavily']],
+    ['one is allowed', { tools: { allow: ['tool:tavily', 'answer'] } }, ['tavily']],
+    ['the slot is allowed', { tools: { allow: ['role:search'] } }, ['docs', 'tavily']],
+    ['the slot is allowed and one denied', { tools: { allow: ['search-1'], deny: ['tool:doc*'] } }, ['tavily']],
+    ['all that lies outside is denied', { tools: { deny: ['upstream:web'] } }, ['docs']],
+    ['a class is asked for', { privacy: 'local' }, ['docs']],
+    ['regions are limited', { regions: ['eu'] }, ['docs']],
+    ['the only one of the class is denied', { privacy: 'local', tools: { deny: ['tool:docs'] } }, []],
+  ])('where %s', (_, preferences, expected) => {
+    expect(sourcesLeft({}, preferences).tools).toEqual(expected);
+  });
+
+  test('are told when they go, each with the limit that took it', () => {
+    const { applied } = sourcesLeft({}, { privacy: 'zdr', tools: { deny: ['tool:docs'] } });
+    expect(applied).toMatchObject([
+      { limit: 'privacy', narrowed: [{ slot: 'search-1', tool: 'tavily', reason: 'its class is any' }] },
+      { limit: 'tools', removed: [{ slot: 'search-1', reason: 'denied by `tool:docs`' }] },
+    ]);
+    const denied = sourcesLeft({}, { tools: { deny: ['tool:docs'] } }).applied;
+    expect(denied).toEqual([
+      {
+        limit: 'tools',
+        value: { allow: [], deny: ['tool:docs'] },
+        source: 'body',
+        removed: [],
+        narrowed: [{ slot: 'search-1', tool: 'docs', reason: 'denied by `tool:docs`' }],
+      },
+    ]);
+  });
+
+  test('leave the slot with the class of those that stay, once evidence tightens the run', () => {
+    const [search1] = tightenPrivacy(
+      [aSlot({ id: 's', role: 'search', ...sourceFacts([docs, web]) })],
+      'zdr',
+    ).admissible;
+    expect(search1).toMatchObject({ tools: ['docs'], upstream: 'local', privacy: 'local' });
+    const withoutDocs = aSlot({ id: 's', role: 'search', ...sourceFacts([web]) });
+    expect(tightenPrivacy([withoutDocs], 'zdr')).toMatchObject({ admissible: [], applied: [{ source: 'evidence' }] });
+  });
+
+  test.each<[string, RequestedPreferences, string]>([
+    ['region', { regions: ['eu'] }, 'its query writer answer-1: it may use us'],
+    ['upstream', { tools: { deny: ['upstream:openai'] } }, 'its query writer answer-1: denied by `upstream:openai`'],
+  ])('are no use where a limit on the %s forbids whoever writes the query', (_, preferences, reason) => {
+    const { tools, applied } = sourcesLeft({ ...sourceFacts([docs]), writer: 'answer-1' }, preferences);
+    expect(tools).toEqual([]);
+    expect(applied[0]?.removed).toContainEqual({ slot: 'search-1', reason });
   });
 });
 

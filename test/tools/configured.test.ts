@@ -1,4 +1,5 @@
 import { afterEach, expect, test } from 'vitest';
+import { reportOf } from '../end-to-end/report.ts';
 import { startTestGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
 import { replies } from '../support/loopback/openai-replies.ts';
 import { type SearxngServer, startSearxngServer } from '../support/loopback/searxng-server.ts';
@@ -48,9 +49,34 @@ test('a source that the request denies sees nothing, while its slot goes on with
       slots: { 'search-1': { role: 'search', tools: ['first', 'second'], quality: 'the web' }, 'answer-1': answer },
     },
   });
-  await ask(gateway, { tools: { deny: ['tool:first'] } });
+  const { limits_applied: limits } = reportOf(await ask(gateway, { tools: { deny: ['tool:first'] } }));
+  expect(limits).toMatchObject([
+    { limit: 'tools', removed: [], narrowed: [{ slot: 'search-1', tool: 'first', reason: 'denied by `tool:first`' }] },
+  ]);
   expect([first.asked.length, second.asked.length]).toEqual([0, 1]);
   expect(JSON.stringify(gateway.openAi.requests.at(-1)?.body)).toContain('About When is high tide in Brest?');
+});
+
+test('a slot whose only source of the wanted class is denied leaves, instead of failing when it is asked', async () => {
+  const [own, web] = [await searxng(), await searxng()];
+  const gateway = await start({
+    script: [{ role: 'search' }, { role: 'answer' }],
+    config: {
+      tools: {
+        own: { kind: 'searxng', base_url: own.url, privacy: 'self_hosted' },
+        web: { kind: 'searxng', base_url: web.url, privacy: 'any' },
+      },
+      slots: { 'search-1': { role: 'search', tools: ['own', 'web'], quality: 'the web' }, 'answer-1': answer },
+    },
+  });
+  const preferences = { privacy: 'self_hosted', tools: { deny: ['tool:own'] }, explain: 'full' };
+  const { limits_applied: limits, turns } = reportOf(await ask(gateway, preferences));
+  expect(limits).toMatchObject([
+    { limit: 'privacy', narrowed: [{ slot: 'search-1', tool: 'web', reason: 'its class is any' }] },
+    { limit: 'tools', removed: [{ slot: 'search-1', reason: 'denied by `tool:own`' }] },
+  ]);
+  expect(turns.map(({ outcome }) => outcome)).toEqual(['answered']);
+  expect([own.asked.length, web.asked.length]).toEqual([0, 0]);
 });
 
 test('a slot takes as many calls at a time as its configuration says', async () => {
