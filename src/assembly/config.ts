@@ -37,6 +37,7 @@ export const priceSchema = z.strictObject({
   output: perMillionTokens(),
   cache_read: perMillionTokens(),
   cache_write: perMillionTokens(),
+  cache_write_1h: perMillionTokens().describe('of writes that are kept for an hour; left out: twice the input price'),
   reasoning: perMillionTokens(),
   per_call: usd(15).optional(),
   per_second: usd(12).optional(),

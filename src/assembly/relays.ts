@@ -9,6 +9,8 @@ import { relayMeter } from './prices.ts';
 
 /** Of a model about which nothing is known: what a client may ask for, not what it can do. */
 const unknownModel = { contextTokens: 1_000_000, maxOutputTokens: 16_384, latencyMs: 10_000 } as const;
+/** Models with short windows write little, and refuse to be asked for more. */
+const mostOutputShare = 1 / 4;
 const mostRelayedModels = 1000;
 
 /** Which models of an upstream clients may name, and what limits and prices know of them. */
@@ -56,8 +58,10 @@ function slotOf(
   atMs: number,
 ): Slot {
   const id = `${name}/${model}`;
-  const { rates, contextTokens } = lookUp(name, upstream.base_url, model, rows, atMs);
-  const own = configuredRates(name, model, config);
+  const { rates, contextTokens = unknownModel.contextTokens } = lookUp(name, upstream.base_url, model, rows, atMs);
+  const own = configured(name, model, config);
+  const price = own.find((slot) => slot.price !== undefined)?.price;
+  const maxOutput = own.find(({ max_output }) => max_output !== undefined)?.max_output;
   return {
     id,
     role: 'answer',
@@ -66,22 +70,20 @@ function slotOf(
     tools: [],
     quality: '',
     skills: {},
-    rates: own === 'none' ? rates : own,
+    rates: price === undefined ? rates : price === 'unknown' ? undefined : ratesFrom(price),
     latencyMs: unknownModel.latencyMs,
     privacy: upstream.privacy,
     regions: upstream.regions,
-    contextTokens: contextTokens ?? unknownModel.contextTokens,
-    maxOutputTokens: unknownModel.maxOutputTokens,
+    contextTokens,
+    maxOutputTokens: maxOutput ?? Math.min(unknownModel.maxOutputTokens, Math.floor(contextTokens * mostOutputShare)),
     input: ['text', 'image', 'audio', 'file'],
     clientTools: true,
     jsonSchema: true,
   };
 }
 
-function configuredRates(name: string, model: string, config: Config): Slot['rates'] | 'none' {
-  const slot = Object.values(config.slots).find(
-    (entry) => entry.role !== 'search' && entry.upstream === name && entry.model === model && entry.price !== undefined,
+/** The slots that the operator made of this model. */
+const configured = (name: string, model: string, config: Config) =>
+  Object.values(config.slots).filter(
+    (slot) => slot.role !== 'search' && slot.upstream === name && slot.model === model,
   );
-  if (slot?.price === undefined) return 'none';
-  return slot.price === 'unknown' ? undefined : ratesFrom(slot.price);
-}

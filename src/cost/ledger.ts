@@ -1,6 +1,6 @@
 import type { ChargeStore, Scope } from '../store/charges.ts';
 import { addUsd, type NanoUsd, nanoUsd } from './money.ts';
-import { type PriceBook, type PricedCall, priceCall } from './price-book.ts';
+import { type PriceBook, type PricedCall, priceBound, priceCall } from './price-book.ts';
 import type { MeteredUsage } from './usage.ts';
 
 /*
@@ -81,7 +81,7 @@ function openBudget(charges: ChargeStore, prices: PriceBook, now: () => number, 
 
   return {
     hold: (bound, keepBack) => {
-      const amount = priceCall(bound, prices).total;
+      const amount = priceBound(bound, prices).total;
       const request = { runId, keyName, atMs: now(), amountNano: amount, keepBackNano: keepBack, scopes: scopes() };
       const result = charges.hold(request);
       if (result.held) {

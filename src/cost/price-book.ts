@@ -1,5 +1,5 @@
 import { addUsd, type NanoUsd, zeroUsd } from './money.ts';
-import { priceOf, type Rates } from './rates.ts';
+import { ceilingOf, priceOf, type Rates } from './rates.ts';
 import { addUsage, type MeteredUsage, type Usage } from './usage.ts';
 
 /** What one meter charges and whom a report names for it. */
@@ -31,13 +31,16 @@ export interface PricedCall {
   readonly known: boolean;
 }
 
-/** @throws Error for a meter that is not in the book: every tool must be registered there. */
+/**
+ * What was consumed, at its price; an estimate is priced like an upper bound.
+ * @throws Error for a meter that is not in the book: every tool must be registered there.
+ */
 export function priceCall(usages: readonly MeteredUsage[], book: PriceBook): PricedCall {
-  const lines = usages.map(({ meter, usage, estimated }): PricedUsage => {
+  const lines = usages.map(({ meter, usage, estimated = false }): PricedUsage => {
     const price = book.get(meter);
     if (!price) throw new Error(`no price entry for meter ${meter}`);
-    const cost = price.rates && priceOf(usage, price.rates);
-    return { label: price.label, kind: price.kind, meter, usage, cost, estimated: estimated ?? false };
+    const cost = price.rates && priceOf(usage, estimated ? ceilingOf(price.rates) : price.rates);
+    return { label: price.label, kind: price.kind, meter, usage, cost, estimated };
   });
   return {
     total: addUsd(zeroUsd, ...lines.flatMap(({ cost }) => cost ?? [])),
@@ -45,6 +48,13 @@ export function priceCall(usages: readonly MeteredUsage[], book: PriceBook): Pri
     known: lines.every(({ cost }) => cost !== undefined),
   };
 }
+
+/** The most that may be billed for what is bounded: what kind a token turns out to be is not known before. */
+export const priceBound = (bound: readonly MeteredUsage[], book: PriceBook): PricedCall =>
+  priceCall(
+    bound.map((usage) => ({ ...usage, estimated: true })),
+    book,
+  );
 
 /** One line a meter, for reports over a whole run. */
 export function mergeLines(lines: readonly PricedUsage[]): PricedUsage[] {

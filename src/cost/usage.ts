@@ -6,6 +6,8 @@ export interface Usage {
   readonly inputTokens: number;
   readonly cacheReadTokens: number;
   readonly cacheWriteTokens: number;
+  /** Writes that are kept for an hour, which cost more than the usual kind. */
+  readonly cacheWriteHourTokens: number;
   readonly outputTokens: number;
   readonly reasoningTokens: number;
   readonly calls: number;
@@ -17,6 +19,7 @@ export const noUsage: Usage = {
   inputTokens: 0,
   cacheReadTokens: 0,
   cacheWriteTokens: 0,
+  cacheWriteHourTokens: 0,
   outputTokens: 0,
   reasoningTokens: 0,
   calls: 0,
@@ -25,11 +28,20 @@ export const noUsage: Usage = {
 
 export const usageOf = (part: Partial<Usage>): Usage => ({ ...noUsage, ...part });
 
+/** All that went in, cached or not. */
+export const promptTokensOf = (usage: Usage): number =>
+  usage.inputTokens +
+  usage.cacheReadTokens +
+  usage.cacheWriteTokens +
+  // Records of runs from before it was counted lack it.
+  (usage.cacheWriteHourTokens ?? 0);
+
 export function addUsage(left: Usage, right: Usage): Usage {
   return {
     inputTokens: left.inputTokens + right.inputTokens,
     cacheReadTokens: left.cacheReadTokens + right.cacheReadTokens,
     cacheWriteTokens: left.cacheWriteTokens + right.cacheWriteTokens,
+    cacheWriteHourTokens: left.cacheWriteHourTokens + right.cacheWriteHourTokens,
     outputTokens: left.outputTokens + right.outputTokens,
     reasoningTokens: left.reasoningTokens + right.reasoningTokens,
     calls: left.calls + right.calls,

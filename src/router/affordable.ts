@@ -1,7 +1,7 @@
 import type { NanoUsd } from '../cost/money.ts';
 import { nanoUsd } from '../cost/money.ts';
-import { type PriceBook, priceCall } from '../cost/price-book.ts';
-import type { MeteredUsage, Usage } from '../cost/usage.ts';
+import { type PriceBook, priceBound, priceCall } from '../cost/price-book.ts';
+import { type MeteredUsage, promptTokensOf, type Usage } from '../cost/usage.ts';
 import type { Tool, ToolInput } from '../tools/tool.ts';
 
 /** An answer shorter than this is not worth starting; also what is kept back for the end of a run. */
@@ -13,21 +13,19 @@ const usualOutputTokens = 400;
 const bytesPerToken = 4;
 
 export const boundPrice = (tool: Tool, input: ToolInput, prices: PriceBook): NanoUsd =>
-  priceCall(tool.bound(input), prices).total;
+  priceBound(tool.bound(input), prices).total;
 
 /**
  * The longest answer whose upper bound still fits the money left.
  * @param wanted most output tokens to ask for.
+ * @param priceOfTokens upper bound of what an answer of so many output tokens costs.
  * @returns undefined when not even the shortest worthwhile answer fits.
  */
 export function affordableOutputTokens(
-  tool: Tool,
-  input: ToolInput,
   wanted: number,
   available: NanoUsd | undefined,
-  prices: PriceBook,
+  priceOfTokens: (outputTokens: number) => NanoUsd,
 ): number | undefined {
-  const priceOfTokens = (maxOutputTokens: number) => boundPrice(tool, { ...input, maxOutputTokens }, prices);
   if (available === undefined || priceOfTokens(wanted) <= available) return wanted;
   const least = Math.min(leastAnswerTokens, wanted);
   if (priceOfTokens(least) > available) return undefined;
@@ -48,8 +46,10 @@ export function expectedPrice(tool: Tool, input: ToolInput, prices: PriceBook): 
   return priced.known ? priced.total : undefined;
 }
 
+/** What is written to a cache once is read from it later, so the plain price of input is a fair middle. */
 function toExpectation({ meter, usage }: MeteredUsage): MeteredUsage {
-  return { meter, usage: { ...usage, inputTokens: Math.ceil(usage.inputTokens / bytesPerToken) } };
+  const inputTokens = Math.ceil(promptTokensOf(usage) / bytesPerToken);
+  return { meter, usage: { ...usage, inputTokens, cacheReadTokens: 0, cacheWriteTokens: 0, cacheWriteHourTokens: 0 } };
 }
 
 /**
@@ -65,11 +65,13 @@ export function abandonedUsage(bound: readonly MeteredUsage[], writtenCodePoints
 }
 
 function cutOff(usage: Usage, writtenCodePoints: number): Usage {
+  const tokensIn = (size: number) => Math.ceil(size / (bytesPerToken - 1));
   return {
     ...usage,
-    inputTokens: Math.ceil(usage.inputTokens / (bytesPerToken - 1)),
-    outputTokens: Math.min(usage.outputTokens, Math.ceil(writtenCodePoints / (bytesPerToken - 1))),
-    reasoningTokens: 0,
+    inputTokens: tokensIn(usage.inputTokens),
+    cacheWriteTokens: tokensIn(usage.cacheWriteTokens),
+    cacheWriteHourTokens: tokensIn(usage.cacheWriteHourTokens),
+    outputTokens: Math.min(usage.outputTokens, tokensIn(writtenCodePoints)),
   };
 }
 

@@ -1,6 +1,6 @@
 import { type Budget, isRefusal } from '../cost/ledger.ts';
 import type { NanoUsd } from '../cost/money.ts';
-import { type PriceBook, priceCall } from '../cost/price-book.ts';
+import { type PriceBook, priceBound, priceCall } from '../cost/price-book.ts';
 import { type MeteredUsage, noUsage, type Usage } from '../cost/usage.ts';
 import { OrchestraError } from '../errors.ts';
 import { EngineFailure } from '../inference/engine.ts';
@@ -108,7 +108,8 @@ async function payFor(
 }
 
 /** The most that one decision can cost. */
-export const decisionPrice = ({ bound }: Policy, prices: PriceBook): NanoUsd => priceCall(metered(bound), prices).total;
+export const decisionPrice = ({ bound }: Policy, prices: PriceBook): NanoUsd =>
+  priceBound(metered(bound), prices).total;
 
 const metered = (usage: Usage, estimated = false): readonly MeteredUsage[] => [
   { meter: policyMeter, usage, estimated },

@@ -140,6 +140,8 @@ function affordableInput(
   if (available === undefined) return input;
   const money = nanoUsd(Math.max(0, available - keepBack));
   if (!canShrink) return boundPrice(tool, input, prices) <= money ? input : undefined;
-  const tokens = affordableOutputTokens(tool, input, wanted, money, prices);
+  const tokens = affordableOutputTokens(wanted, money, (maxOutputTokens) =>
+    boundPrice(tool, { ...input, maxOutputTokens }, prices),
+  );
   return tokens === undefined ? undefined : inputFor(tool.slot, tokens);
 }

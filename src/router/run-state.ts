@@ -3,7 +3,7 @@ import { type Evidence, type FailedObservation, noEvidence, type Observation } f
 import { problemFromChat } from '../contract/problem.ts';
 import type { Budget } from '../cost/ledger.ts';
 import { mergeLines, type PricedUsage } from '../cost/price-book.ts';
-import type { Usage } from '../cost/usage.ts';
+import { promptTokensOf, type Usage } from '../cost/usage.ts';
 import { type LimitApplied, maskSlots, tightenPrivacy } from '../preferences/limits.ts';
 import { isPrivate, type PrivacyClass, satisfiesPrivacy, strictestPrivacy } from '../preferences/privacy.ts';
 import type { Slot } from '../preferences/slot.ts';
@@ -102,8 +102,7 @@ export class RunState {
     const untouched = sizeOf(this.evidence) === 0;
     const ownTokens = Math.max(1, this.spec.needs.contextTokens);
     return {
-      promptTokens:
-        reported && untouched ? reported.inputTokens + reported.cacheReadTokens + reported.cacheWriteTokens : ownTokens,
+      promptTokens: reported && untouched ? promptTokensOf(reported) : ownTokens,
       completionTokens: reported ? reported.outputTokens + reported.reasoningTokens : Math.ceil(written / 4),
       reasoningTokens: reported?.reasoningTokens ?? 0,
       cachedTokens: untouched ? (reported?.cacheReadTokens ?? 0) : 0,

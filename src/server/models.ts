@@ -66,6 +66,7 @@ export const pricing = (rates: Rates) => ({
   output_per_million: usd(rates.output),
   cache_read_per_million: usd(rates.cacheRead),
   cache_write_per_million: usd(rates.cacheWrite),
+  cache_write_1h_per_million: usd(rates.cacheWriteHour),
   reasoning_per_million: usd(rates.reasoning),
   per_call: usd(rates.call) / 1e6,
   per_second: usd(rates.millisecond) / 1e3,

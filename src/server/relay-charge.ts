@@ -1,11 +1,12 @@
-import { type Hold, isRefusal } from '../cost/ledger.ts';
+import { isRefusal } from '../cost/ledger.ts';
 import { addUsd, formatUsd, type NanoUsd, zeroUsd } from '../cost/money.ts';
-import { type PricedUsage, priceCall } from '../cost/price-book.ts';
-import type { Rates } from '../cost/rates.ts';
+import { type PricedUsage, priceBound, priceCall } from '../cost/price-book.ts';
 import { type MeteredUsage, type Usage, usageOf } from '../cost/usage.ts';
 import { OrchestraError } from '../errors.ts';
 import type { EffectivePreferences } from '../preferences/request.ts';
-import { abandonedUsage } from '../router/affordable.ts';
+import { abandonedUsage, affordableOutputTokens, leastAnswerTokens } from '../router/affordable.ts';
+import { agedWrites, type CacheMark, cacheMarkIn, dearestMark, promptUsage } from '../upstream/cache-marks.ts';
+import type { RelayPath } from '../upstream/relay-request.ts';
 import type { RelayedModel, ServerParts } from './parts.ts';
 import type { RelayRequest } from './wire.ts';
 
@@ -25,8 +26,8 @@ export interface RelayCharge {
   /** The upstream did not say: the prompt, and what it wrote, by an estimate on the high side. */
   settleEstimated(writtenCodePoints: number): Bill;
   release(): Bill;
-  /** True when a limit of the request or of its key stands over this money. */
-  readonly limited: boolean;
+  /** What the upstream must be told to stop at, because the money ends there; undefined where the request stands. */
+  readonly maxTokens: number | undefined;
 }
 
 export interface ChargeRequest {
@@ -35,28 +36,32 @@ export interface ChargeRequest {
   readonly maxCostPerDay: NanoUsd | undefined;
   readonly model: RelayedModel;
   readonly preferences: EffectivePreferences;
+  readonly path: RelayPath;
   readonly body: RelayRequest;
   readonly bodyBytes: number;
-  readonly writes: boolean;
 }
 
 /** @throws OrchestraError limits_unsatisfiable or budget_exceeded before a byte leaves. */
 export function openCharge(request: ChargeRequest, { ledger, prices }: ServerParts): RelayCharge {
-  const { runId, keyName, maxCostPerDay, model, preferences } = request;
+  const { runId, keyName, maxCostPerDay, model, preferences, body } = request;
   const { maxCost } = preferences.limits;
-  const bound = [{ meter: model.meter, usage: boundUsage(request) }];
+  const { meter } = model;
   const budget = ledger.openBudget({ runId, keyName, maxCost, maxCostPerDay });
+  const mark = cacheMarkIn(body);
+  const boundOf = (outputTokens: number) => [{ meter, usage: boundUsage(request, mark, outputTokens) }];
+  const output = outputBound(request, budget.remaining(), (tokens) => priceBound(boundOf(tokens), prices).total);
+  const bound = boundOf(output.tokens);
   const hold = budget.hold(bound, zeroUsd);
   if (isRefusal(hold)) throw refusal(hold.scope, hold.needed, hold.available);
 
-  const settle = (held: Hold, usages: readonly MeteredUsage[]): Bill => {
-    const { total, known, lines, overrun } = budget.settle(held, usages);
+  const settle = (usages: readonly MeteredUsage[]): Bill => {
+    const { total, known, lines, overrun } = budget.settle(hold, usages);
     return { usage: usages[0]?.usage ?? usageOf({}), cost: total, known, lines, overrun };
   };
   return {
-    limited: maxCost !== undefined || maxCostPerDay !== undefined,
-    settle: (usage) => settle(hold, [{ meter: model.meter, usage: { ...usage, calls: 1 } }]),
-    settleEstimated: (writtenCodePoints) => settle(hold, abandonedUsage(bound, writtenCodePoints)),
+    maxTokens: output.cap,
+    settle: (usage) => settle([{ meter, usage: { ...agedWrites(usage, mark), calls: 1 } }]),
+    settleEstimated: (writtenCodePoints) => settle(abandonedUsage(bound, writtenCodePoints)),
     release: () => {
       budget.release(hold);
       const { total, known, lines } = priceCall([], prices);
@@ -68,24 +73,37 @@ export function openCharge(request: ChargeRequest, { ledger, prices }: ServerPar
 /** Chat templates and tool definitions add to what the client wrote. */
 const promptAllowanceTokens = 1024;
 
-/** A token is at least a byte, so the bytes of the body bound the prompt; each kind is held at its dearest price. */
-function boundUsage({ body, bodyBytes, model, writes }: ChargeRequest): Usage {
-  const inputTokens = bodyBytes + promptAllowanceTokens;
-  const outputTokens = writes ? mostOutputTokens(body, model) : 0;
-  const { rates } = model.slot;
-  return usageOf({
-    ...(dearer(rates, 'cacheWrite', 'input') ? { cacheWriteTokens: inputTokens } : { inputTokens }),
-    ...(dearer(rates, 'reasoning', 'output') ? { reasoningTokens: outputTokens } : { outputTokens }),
+/** A token is at least a byte, so the bytes of the body bound the prompt, which most upstreams cache unasked. */
+const boundUsage = ({ bodyBytes }: ChargeRequest, mark: CacheMark, outputTokens: number): Usage =>
+  usageOf({
+    ...promptUsage(bodyBytes + promptAllowanceTokens, dearestMark(mark, 'usual')),
+    outputTokens,
     calls: 1,
   });
-}
 
-const dearer = (rates: Rates | undefined, left: keyof Rates, right: keyof Rates): boolean =>
-  (rates?.[left] ?? 0n) > (rates?.[right] ?? 0n);
+/** What upstreams write at most when a legacy completion does not say; OpenAI documents it. */
+const legacyDefaultTokens = 16;
 
-function mostOutputTokens(body: RelayRequest, { slot }: RelayedModel): number {
-  const tokens = body.max_completion_tokens ?? body.max_tokens ?? slot.maxOutputTokens;
-  return tokens * Math.max(1, count(body['n']), count(body['best_of']));
+/**
+ * How much may be written. An answer without a cap of its own gets one where money is limited and output costs some: as
+ * much as the model writes and the money covers.
+ */
+function outputBound(
+  { path, body, model: { slot } }: ChargeRequest,
+  remaining: NanoUsd | undefined,
+  priceOfTokens: (outputTokens: number) => NanoUsd,
+): { readonly tokens: number; readonly cap?: number } {
+  if (path === '/embeddings') return { tokens: 0 };
+  const answers = Math.max(1, count(body['n']), count(body['best_of']));
+  const asked = body.max_completion_tokens ?? body.max_tokens;
+  if (asked !== undefined && asked !== null) return { tokens: asked * answers };
+  const most = path === '/completions' ? legacyDefaultTokens : slot.maxOutputTokens;
+  const isFree = priceOfTokens(answers * most) === priceOfTokens(0);
+  if (remaining === undefined || isFree) return { tokens: most * answers };
+  const affordable = affordableOutputTokens(most, remaining, (tokens) => priceOfTokens(tokens * answers));
+  // Where not even a short answer fits, the refusal names what one would need.
+  const cap = affordable ?? Math.min(most, leastAnswerTokens);
+  return { tokens: cap * answers, cap };
 }
 
 const count = (value: unknown): number => (typeof value === 'number' && Number.isInteger(value) ? value : 1);

@@ -1,4 +1,4 @@
-import { usageOf } from '../cost/usage.ts';
+import { promptTokensOf, usageOf } from '../cost/usage.ts';
 import type { OrchestraError } from '../errors.ts';
 import type { EffectivePreferences } from '../preferences/request.ts';
 import { storedRun } from '../router/record.ts';
@@ -60,7 +60,7 @@ const overrunWarning: RunWarning = {
 };
 
 const clientUsage = ({ usage = usageOf({}) }: Bill): RunRecord['usage'] => ({
-  promptTokens: usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens,
+  promptTokens: promptTokensOf(usage),
   completionTokens: usage.outputTokens + usage.reasoningTokens,
   reasoningTokens: usage.reasoningTokens,
   cachedTokens: usage.cacheReadTokens,

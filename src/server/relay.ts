@@ -57,16 +57,14 @@ export async function answerByRelay(
   const startedAtMs = parts.now();
   const facts = { runId, keyName: caller.name, requestedModel: body.model, model, preferences, warnings, startedAtMs };
   const maxCostPerDay = maxCostPerDayOf(caller);
-  const writes = path !== '/embeddings';
-  const charge = openCharge({ ...facts, maxCostPerDay, body, bodyBytes: request.bodyBytes, writes }, parts);
+  const charge = openCharge({ ...facts, maxCostPerDay, path, body, bodyBytes: request.bodyBytes }, parts);
   const ticket = inFlight.openRelay(runId, caller.name, reply);
   const strict = isStrict(request, parts);
   if (!strict) reply.header('x-orchestra-run-id', runId);
   const relaying: Relaying = { parts, reply, facts, charge, ticket, strict };
   const deadline = startDeadline(ticket, preferences.limits.maxLatencyMs);
   try {
-    const sent = path === '/chat/completions' ? boundedBody(body, model, charge) : body;
-    const response = await forward(relaying, upstream, path, sent);
+    const response = await forward(relaying, upstream, path, boundedBody(body, charge));
     return await pass(relaying, response, { runId, keyName: caller.name, maxCostPerDay });
   } finally {
     clearTimeout(deadline);
@@ -86,11 +84,8 @@ function checkLimits({ slot }: RelayedModel, preferences: RelayFacts['preference
   });
 }
 
-/** Under a limit of money, an answer without a cap of its own gets the one that its hold was made for. */
-function boundedBody(body: JsonObject, { slot }: RelayedModel, { limited }: RelayCharge): JsonObject {
-  const capped = (body['max_completion_tokens'] ?? body['max_tokens'] ?? undefined) !== undefined;
-  return capped || !limited || !slot.rates?.output ? body : { ...body, max_tokens: slot.maxOutputTokens };
-}
+const boundedBody = (body: JsonObject, { maxTokens }: RelayCharge): JsonObject =>
+  maxTokens === undefined ? body : { ...body, max_tokens: maxTokens };
 
 function startDeadline(ticket: Ticket, maxLatencyMs: number | undefined): NodeJS.Timeout | undefined {
   if (maxLatencyMs === undefined) return undefined;

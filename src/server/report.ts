@@ -1,6 +1,7 @@
 import type { BudgetLimits, Ledger } from '../cost/ledger.ts';
 import { formatUsd, type NanoUsd, nanoUsd, toUsdNumber, zeroUsd } from '../cost/money.ts';
 import { mergeLines, type PriceBook, type PricedUsage } from '../cost/price-book.ts';
+import { promptTokensOf } from '../cost/usage.ts';
 import type { LimitApplied, Needs } from '../preferences/limits.ts';
 import type { EffectivePreferences } from '../preferences/request.ts';
 import type { CandidateRecord, DecideReport, RunRecord, TurnRecord } from '../router/run.ts';
@@ -170,7 +171,7 @@ const policyReport = ({ name, backend, contract, contractHash }: RunRecord['poli
 const modelLine = ({ label, usage, cost, estimated }: PricedUsage) => ({
   model: label,
   calls: usage.calls,
-  input_tokens: usage.inputTokens + usage.cacheReadTokens + usage.cacheWriteTokens,
+  input_tokens: promptTokensOf(usage),
   cached_tokens: usage.cacheReadTokens,
   output_tokens: usage.outputTokens + usage.reasoningTokens,
   cost: usdOrNull(cost),

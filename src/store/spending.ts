@@ -43,7 +43,8 @@ export function createSpendingStore(database: Database, queue: WriteQueue): Spen
     `SELECT value ->> 'meter' AS meter,
        SUM(value -> 'usage' ->> 'calls') AS calls,
        SUM((value -> 'usage' ->> 'inputTokens') + (value -> 'usage' ->> 'cacheReadTokens')
-         + (value -> 'usage' ->> 'cacheWriteTokens')) AS inputTokens,
+         + (value -> 'usage' ->> 'cacheWriteTokens')
+         + coalesce(value -> 'usage' ->> 'cacheWriteHourTokens', 0)) AS inputTokens,
        SUM(value -> 'usage' ->> 'cacheReadTokens') AS cachedTokens,
        SUM((value -> 'usage' ->> 'outputTokens') + (value -> 'usage' ->> 'reasoningTokens')) AS outputTokens,
        SUM(value -> 'usage' ->> 'durationMs') AS durationMs,

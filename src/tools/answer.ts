@@ -15,7 +15,7 @@ export interface AnswerToolOptions {
 
 /** An expert answers the client, with what the run has learnt at the end of the last user message. */
 export function createAnswerTool({ slot, expert, contract }: AnswerToolOptions): Tool {
-  const expertBound = createExpertBound(slot.id);
+  const expertBound = createExpertBound(slot.id, expert);
   const outputTokens = (input: ToolInput) => Math.min(input.maxOutputTokens, slot.maxOutputTokens);
 
   async function* execute(input: ToolInput): AsyncGenerator<ChatDelta, ToolOutcome> {

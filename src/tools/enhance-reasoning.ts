@@ -27,7 +27,7 @@ const outputCodePoints = 20_000;
 /** An expert writes Python, the sandbox runs it; what it printed, or how it failed, is the observation. */
 export function createReasoningTool(options: ReasoningToolOptions): Tool {
   const { slot, expert, sandbox, sandboxMeter = 'tool:python', contract } = options;
-  const expertBound = createExpertBound(slot.id);
+  const expertBound = createExpertBound(slot.id, expert);
   const outputTokens = (input: ToolInput) => Math.min(input.maxOutputTokens, slot.maxOutputTokens);
 
   function bound(input: ToolInput): MeteredUsage[] {

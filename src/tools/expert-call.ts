@@ -1,6 +1,6 @@
-import type { ChatMessage } from '../contract/chat.ts';
 import type { FailedObservation } from '../contract/evidence.ts';
 import { type MeteredUsage, type Usage, usageOf } from '../cost/usage.ts';
+import { cacheMarkIn, promptUsage } from '../upstream/cache-marks.ts';
 import { type ChatDelta, type FailureKind, type FinishReason, UpstreamFailure } from '../upstream/chat.ts';
 import { throwIfCancelled } from './cancelled.ts';
 import type { Expert, ExpertRequest } from './expert.ts';
@@ -26,7 +26,7 @@ export async function* callExpert(
   const written = { text: '', bytes: 0, calledTools: false };
   try {
     for await (const event of expert.complete(request)) {
-      if (event.type === 'end') return finished(event.finishReason, event.usage, written, request.messages, meter);
+      if (event.type === 'end') return finished(event.finishReason, event.usage, written, request, meter);
       note(event, written);
       yield event;
     }
@@ -37,7 +37,7 @@ export async function* callExpert(
     return {
       text: written.text,
       finishReason: undefined,
-      usage: failedUsage(thrown, written.bytes, request.messages, meter),
+      usage: failedUsage(thrown, written.bytes, request, meter),
       failure: observationOf(thrown),
     };
   }
@@ -70,14 +70,14 @@ function finished(
   finishReason: FinishReason,
   usage: Usage | undefined,
   { text, bytes, calledTools }: Written,
-  messages: readonly ChatMessage[],
+  request: ExpertRequest,
   meter: string,
 ): ExpertReply {
   const isEmpty = text.trim() === '' && !calledTools;
   return {
     text,
     finishReason,
-    usage: usage ? { meter, usage } : estimate(messages, bytes, meter),
+    usage: usage ? { meter, usage } : estimate(request, bytes, meter),
     failure: isEmpty ? { kind: 'failed', reason: 'The expert wrote nothing.', retryable: true } : undefined,
   };
 }
@@ -86,21 +86,22 @@ function finished(
 function failedUsage(
   { kind, usage }: UpstreamFailure,
   writtenBytes: number,
-  messages: readonly ChatMessage[],
+  request: ExpertRequest,
   meter: string,
 ): MeteredUsage {
   if (usage) return { meter, usage };
   const workedOn = writtenBytes > 0 || kind === 'timeout' || kind === 'cut_stream' || kind === 'malformed';
-  return workedOn ? estimate(messages, writtenBytes, meter) : { meter, usage: usageOf({}) };
+  return workedOn ? estimate(request, writtenBytes, meter) : { meter, usage: usageOf({}) };
 }
 
 /** Tokens are about four bytes of English and fewer of most else; counting three errs on the dear side. */
 const bytesPerToken = 3;
 
-function estimate(messages: readonly ChatMessage[], writtenBytes: number, meter: string): MeteredUsage {
-  const inputTokens = Math.ceil(Buffer.byteLength(JSON.stringify(messages)) / bytesPerToken);
+function estimate({ messages, options }: ExpertRequest, writtenBytes: number, meter: string): MeteredUsage {
+  const promptTokens = Math.ceil(Buffer.byteLength(JSON.stringify(messages)) / bytesPerToken);
   const outputTokens = Math.ceil(writtenBytes / bytesPerToken);
-  return { meter, usage: usageOf({ inputTokens, outputTokens, calls: 1 }), estimated: true };
+  const prompt = promptUsage(promptTokens, cacheMarkIn([messages, options]));
+  return { meter, usage: usageOf({ ...prompt, outputTokens, calls: 1 }), estimated: true };
 }
 
 function observationOf({ kind, message, retryAfterMs }: UpstreamFailure): FailedObservation {

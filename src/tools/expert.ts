@@ -16,5 +16,7 @@ export interface ExpertRequest {
  * @throws UpstreamFailure for everything that goes wrong, cancellation excepted (AbortError).
  */
 export interface Expert {
+  /** True where a prompt is written to a cache, which may cost extra, only if the request marks it. */
+  readonly cachesOnlyMarked?: boolean;
   complete(request: ExpertRequest): AsyncIterable<ChatEvent>;
 }

@@ -1,6 +1,8 @@
 import type { ChatMessage } from '../contract/chat.ts';
 import type { Evidence } from '../contract/evidence.ts';
 import { type MeteredUsage, usageOf } from '../cost/usage.ts';
+import { type CacheMark, cacheMarkIn, dearestMark, promptUsage } from '../upstream/cache-marks.ts';
+import type { Expert } from './expert.ts';
 import type { ToolInput } from './tool.ts';
 
 /** For chat templates and our own words around the material. */
@@ -8,28 +10,41 @@ const allowanceBytes = 1024;
 /** Label and fence of each observation. */
 const frameBytes = 64;
 
+interface Chat {
+  readonly bytes: number;
+  readonly mark: CacheMark;
+}
+
 /**
- * Upper bound of what one call to an expert can consume: no tokenizer makes more tokens than UTF-8 bytes.
+ * Upper bound of what one call to an expert can consume: no tokenizer makes more tokens than UTF-8 bytes, and all of them
+ * may be written to a cache, unless that has to be asked for and was not.
  * The router asks many times for the same long chat, so the sizes of what cannot change are kept.
  */
-export function createExpertBound(meter: string): (input: ToolInput, maxOutputTokens: number) => MeteredUsage {
-  const chats = new WeakMap<readonly ChatMessage[], number>();
+export function createExpertBound(
+  meter: string,
+  { cachesOnlyMarked = false }: Expert,
+): (input: ToolInput, maxOutputTokens: number) => MeteredUsage {
+  const chats = new WeakMap<readonly ChatMessage[], Chat>();
   const evidences = new WeakMap<Evidence, number>();
   return ({ messages, evidence, answerOptions }, maxOutputTokens) => {
-    const inputTokens =
-      kept(chats, messages, jsonBytes) +
-      kept(evidences, evidence, evidenceBytes) +
-      jsonBytes(answerOptions) +
-      allowanceBytes;
-    return { meter, usage: usageOf({ inputTokens, outputTokens: maxOutputTokens, calls: 1 }) };
+    const chat = kept(chats, messages, measured);
+    const promptTokens =
+      chat.bytes + kept(evidences, evidence, evidenceBytes) + jsonBytes(answerOptions) + allowanceBytes;
+    const mark = dearestMark(chat.mark, cacheMarkIn(answerOptions), cachesOnlyMarked ? 'none' : 'usual');
+    return { meter, usage: usageOf({ ...promptUsage(promptTokens, mark), outputTokens: maxOutputTokens, calls: 1 }) };
   };
 }
 
-function kept<Key extends object>(sizes: WeakMap<Key, number>, key: Key, measure: (key: Key) => number): number {
+function kept<Key extends object, Size>(sizes: WeakMap<Key, Size>, key: Key, measure: (key: Key) => Size): Size {
   const size = sizes.get(key) ?? measure(key);
   sizes.set(key, size);
   return size;
 }
+
+const measured = (messages: readonly ChatMessage[]): Chat => ({
+  bytes: jsonBytes(messages),
+  mark: cacheMarkIn(messages),
+});
 
 const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
 

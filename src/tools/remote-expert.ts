@@ -11,7 +11,9 @@ export interface RemoteExpertOptions {
 
 export function createRemoteExpert(options: RemoteExpertOptions): Expert {
   const { upstream, model, firstTokenTimeoutMs = 120_000, betweenTokensTimeoutMs = 30_000 } = options;
+  const { cachesOnlyMarked = false } = upstream;
   return {
+    cachesOnlyMarked,
     complete: ({ signal, ...request }) =>
       upstream.complete({ ...request, model }, { signal, firstTokenTimeoutMs, betweenTokensTimeoutMs }),
   };

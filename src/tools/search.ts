@@ -29,7 +29,7 @@ interface QueryWriter {
 /** Asks one source after the other until one has something; a failing source is like one that knows nothing. */
 export function createSearchTool(options: SearchToolOptions): Tool {
   const { slot, sources, writer, contract, documents: limit = 5 } = options;
-  const writerBound = writer && createExpertBound(writer.slot.id);
+  const writerBound = writer && createExpertBound(writer.slot.id, writer.expert);
 
   function bound(input: ToolInput): MeteredUsage[] {
     const searches = admitted(sources, input).map(({ meter, mostUsage }) => ({ meter, usage: mostUsage }));

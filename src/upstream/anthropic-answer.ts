@@ -1,5 +1,6 @@
 import type { Usage } from '../cost/usage.ts';
 import { type AnthropicBlock, type AnthropicDelta, readEvent } from './anthropic-event.ts';
+import type { CacheMark } from './cache-marks.ts';
 import type { ChatDelta, FinishReason } from './chat.ts';
 import { failureInAnswer, failureOf } from './failure.ts';
 import { type AnswerReader, spoken } from './read-answer.ts';
@@ -7,7 +8,8 @@ import { createToolCallDeltas } from './tool-call-deltas.ts';
 import { createTextJoiner } from './well-formed.ts';
 import { usageFromAnthropic } from './wire-usage.ts';
 
-export function createAnthropicAnswer(): AnswerReader {
+/** @param mark what the request asked to be kept. */
+export function createAnthropicAnswer(mark: CacheMark = 'none'): AnswerReader {
   const text = createTextJoiner();
   const reasoning = createTextJoiner();
   const calls = createToolCallDeltas();
@@ -16,7 +18,7 @@ export function createAnthropicAnswer(): AnswerReader {
   let stopReason: string | undefined;
   let ended = false;
 
-  const usage = () => billed(usageFromAnthropic(reports), stopReason === undefined ? writtenCodeUnits : 0);
+  const usage = () => billed(usageFromAnthropic(reports, mark), stopReason === undefined ? writtenCodeUnits : 0);
 
   function opened(index: number, block: AnthropicBlock): ChatDelta[] {
     if (block.type === 'tool_use') return calls.push({ index, id: block.id, function: { name: block.name } });

@@ -9,7 +9,11 @@ export interface WireBlock {
 
 export const textBlock = (text: string): WireBlock => ({ type: 'text', text });
 
-const cacheMark = z.object({ cache_control: z.looseObject({ type: z.literal('ephemeral') }) });
+const cacheControl = z.object({
+  type: z.literal('ephemeral'),
+  ttl: z.enum(['5m', '1h']).optional().catch(undefined),
+});
+const cacheMark = z.object({ cache_control: cacheControl });
 const imagePart = z.object({ type: z.literal('image_url'), image_url: z.object({ url: z.string() }) });
 const filePart = z.object({ type: z.literal('file'), file: z.object({ file_data: z.string() }) });
 const refusalPart = z.object({ type: z.literal('refusal'), refusal: z.string() });
@@ -40,10 +44,5 @@ function sourceOf(url: string): object {
   return mediaType === undefined ? { type: 'url', url } : { type: 'base64', media_type: mediaType, data };
 }
 
-/**
- * Clients mark where a prompt may be cached. Only the mark itself is forwarded, not its `ttl`: the longer kind has a
- * price of its own, for which nothing is held.
- */
-export function cachedAs(part: unknown): { cache_control?: { type: 'ephemeral' } } {
-  return cacheMark.safeParse(part).success ? { cache_control: { type: 'ephemeral' } } : {};
-}
+/** Clients mark where a prompt may be cached, and for how long. */
+export const cachedAs = (part: unknown): Partial<z.infer<typeof cacheMark>> => cacheMark.safeParse(part).data ?? {};

@@ -1,6 +1,7 @@
 import type { Dispatcher, Response } from 'undici';
 import { createAnthropicAnswer } from './anthropic-answer.ts';
 import { anthropicBody, samplingFields } from './anthropic-request.ts';
+import { cacheMarkIn } from './cache-marks.ts';
 import type { CallLimits, ChatEvent, ChatRequest, ChatUpstream } from './chat.ts';
 import { createDispatcher, requestHeaders } from './dispatcher.ts';
 import { failureOfStatus, readWireError } from './failure.ts';
@@ -50,13 +51,14 @@ export function createAnthropicUpstream(options: AnthropicUpstreamOptions): Chat
   async function* complete(request: ChatRequest, limits: CallLimits): AsyncGenerator<ChatEvent, void> {
     const patience = startPatience(limits);
     try {
-      yield* readAnswer(await send(request, patience), createAnthropicAnswer(), patience);
+      const answer = createAnthropicAnswer(cacheMarkIn([request.messages, request.options]));
+      yield* readAnswer(await send(request, patience), answer, patience);
     } finally {
       patience.end();
     }
   }
 
-  return { name, complete };
+  return { name, cachesOnlyMarked: true, complete };
 }
 
 /** Newer models take no temperature at all; a hint that cannot be followed is no reason to give up the answer. */

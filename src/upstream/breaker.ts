@@ -98,5 +98,5 @@ export function withBreaker(upstream: ChatUpstream, breaker: Breaker): ChatUpstr
       report('neutral');
     }
   }
-  return { name: upstream.name, complete };
+  return { ...upstream, complete };
 }

@@ -49,6 +49,8 @@ export type ChatEvent = ChatDelta | ChatEnd;
  */
 export interface ChatUpstream {
   readonly name: string;
+  /** True where a prompt is written to a cache, which may cost extra, only if the request marks it. */
+  readonly cachesOnlyMarked?: boolean;
   complete(request: ChatRequest, limits: CallLimits): AsyncIterable<ChatEvent>;
 }
 

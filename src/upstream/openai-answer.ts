@@ -1,4 +1,5 @@
 import type { Usage } from '../cost/usage.ts';
+import { agedWrites, type CacheMark } from './cache-marks.ts';
 import type { ChatDelta } from './chat.ts';
 import { failureInAnswer, failureOf } from './failure.ts';
 import { finishReasonFrom, type OpenAiDelta, readChunk } from './openai-chunk.ts';
@@ -7,7 +8,8 @@ import { createToolCallDeltas } from './tool-call-deltas.ts';
 import { createTextJoiner } from './well-formed.ts';
 import { usageFromWire } from './wire-usage.ts';
 
-export function createOpenAiAnswer(): AnswerReader {
+/** @param mark what the request asked to be kept. */
+export function createOpenAiAnswer(mark: CacheMark = 'none'): AnswerReader {
   const text = createTextJoiner();
   const reasoning = createTextJoiner();
   const calls = createToolCallDeltas();
@@ -42,7 +44,8 @@ export function createOpenAiAnswer(): AnswerReader {
       const chunk = readChunk(data);
       if (!chunk) throw failureOf('malformed', usage);
       // Cumulative usage on every chunk is the same count growing: the last one stands.
-      usage = usageFromWire(chunk.usage) ?? usage;
+      const reported = usageFromWire(chunk.usage);
+      if (reported) usage = agedWrites(reported, mark);
       if (chunk.error !== undefined && chunk.error !== null) throw failureInAnswer(chunk.error, usage);
       const choice = chunk.choices.find(({ index }) => index === 0);
       if (!choice) return [];

@@ -1,5 +1,6 @@
 import OpenAI, { APIError } from 'openai';
 import { type Dispatcher, fetch as undiciFetch } from 'undici';
+import { cacheMarkIn } from './cache-marks.ts';
 import type { CallLimits, ChatEvent, ChatRequest, ChatUpstream } from './chat.ts';
 import { dialectFor, type OpenAiDialect } from './dialect.ts';
 import { createDispatcher, requestHeaders } from './dispatcher.ts';
@@ -31,7 +32,7 @@ export function createOpenAiUpstream(options: OpenAiUpstreamOptions): ChatUpstre
     const patience = startPatience(limits);
     try {
       const response = await patience.during(post(client, openAiBody(request, dialect), patience.signal));
-      yield* readAnswer(response, createOpenAiAnswer(), patience);
+      yield* readAnswer(response, createOpenAiAnswer(cacheMarkIn([request.messages, request.options])), patience);
     } finally {
       patience.end();
     }

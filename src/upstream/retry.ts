@@ -76,5 +76,5 @@ export function withRetries(upstream: ChatUpstream, policy: RetryPolicy): ChatUp
     }
   }
 
-  return { name: upstream.name, complete };
+  return { ...upstream, complete };
 }

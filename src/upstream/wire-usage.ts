@@ -1,4 +1,5 @@
 import { type Usage, usageOf } from '../cost/usage.ts';
+import type { CacheMark } from './cache-marks.ts';
 
 /**
  * OpenAI's usage object as disjoint counts, defended against what upstreams really send: missing, negative and broken
@@ -38,21 +39,23 @@ export function usageFromResponses(raw: unknown): Usage | undefined {
 /**
  * Anthropic's counts, which are disjoint already and never shrink: of several reports each count's highest stands, since
  * some servers know the input only at the end. Thinking is inside the output and not told apart.
+ * @param mark what the request asked for: the lifetime of writes where the server does not tell it.
  */
-export function usageFromAnthropic(reports: readonly unknown[]): Usage | undefined {
+export function usageFromAnthropic(reports: readonly unknown[], mark: CacheMark = 'none'): Usage | undefined {
   const wires = reports
     .map(record)
     .filter((wire) => typeof (wire['input_tokens'] ?? wire['output_tokens']) === 'number');
   if (wires.length === 0) return undefined;
-  const most = (key: string) => Math.max(...wires.map((wire) => count(wire[key])));
-  const writesByAge = wires.map(({ cache_creation: writes }) => {
-    const { ephemeral_5m_input_tokens: short, ephemeral_1h_input_tokens: long } = record(writes);
-    return count(short) + count(long);
-  });
+  const most = (key: string, of = wires) => Math.max(...of.map((wire) => count(wire[key])));
+  const byLifetime = wires.map(({ cache_creation: writes }) => record(writes));
+  const short = most('ephemeral_5m_input_tokens', byLifetime);
+  const long = most('ephemeral_1h_input_tokens', byLifetime);
+  const untold = Math.max(0, most('cache_creation_input_tokens') - short - long);
   return usageOf({
     inputTokens: most('input_tokens'),
     cacheReadTokens: most('cache_read_input_tokens'),
-    cacheWriteTokens: Math.max(most('cache_creation_input_tokens'), ...writesByAge),
+    cacheWriteTokens: short + (mark === 'hour' ? 0 : untold),
+    cacheWriteHourTokens: long + (mark === 'hour' ? untold : 0),
     outputTokens: most('output_tokens'),
     calls: 1,
   });

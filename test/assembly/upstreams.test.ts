@@ -134,3 +134,16 @@ describe('the configuration', () => {
     expect(config.relay).toEqual(['openai/*']);
   });
 });
+
+test('a relayed model that is a slot too writes at most what the slot does, where money ends it', async () => {
+  const gateway = opened(await startTestGateway());
+  const messages = [{ role: 'user' as const, content: 'Hi' }];
+  const preferences = { max_cost_usd: 1 };
+  for (const model of ['loopback/cheap', 'loopback/other']) {
+    const outcome = gateway.client.chat.completions.create({ ...{ preferences }, model, messages });
+    // Nobody knows what the other costs, so no limit of money admits it.
+    if (model === 'loopback/other') await expect(outcome).rejects.toThrow(/max_cost_usd/);
+    else await outcome;
+  }
+  expect(gateway.openAi.requests.map(({ body }) => [body['model'], body['max_tokens']])).toEqual([['cheap', 2000]]);
+});

@@ -1,7 +1,7 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
 import { decimalToInteger, floorUsdToNano, formatUsd, nanoUsd, usdToNano } from '../../src/cost/money.ts';
-import { freeRates, priceOf, ratesFrom } from '../../src/cost/rates.ts';
+import { ceilingOf, freeRates, priceOf, ratesFrom } from '../../src/cost/rates.ts';
 import { usageOf } from '../../src/cost/usage.ts';
 
 describe('money', () => {
@@ -44,6 +44,49 @@ describe('price of a call', () => {
 
   test('prices reasoning as output and cache writes as input where nothing else is said', () => {
     expect(priceOf(usageOf({ reasoningTokens: 100, cacheWriteTokens: 100 }), rates)).toBe(1_000_000 + 125_000);
+  });
+
+  test('prices writes that are kept for an hour at twice the input where nothing else is said, never below other writes', () => {
+    const hour = usageOf({ cacheWriteHourTokens: 100 });
+    expect(priceOf(hour, rates)).toBe(250_000);
+    expect(priceOf(hour, ratesFrom({ input: 1, cache_write: 3 }))).toBe(300_000);
+    expect(priceOf(hour, ratesFrom({ input: 1, cache_write_1h: 1.5 }))).toBe(150_000);
+  });
+
+  test('never passes its bound, whatever kinds of token the bounded ones turn out to be and however odd the rates', () => {
+    const rate = fc.option(fc.integer({ min: 0, max: 90 }), { nil: undefined });
+    const odd = fc.record({
+      input: rate,
+      output: rate,
+      cache_read: rate,
+      cache_write: rate,
+      cache_write_1h: rate,
+      reasoning: rate,
+    });
+    const count = fc.integer({ min: 0, max: 100_000 });
+    fc.assert(
+      fc.property(odd, count, count, count, count, count, count, (price, plain, read, write, hour, said, thought) => {
+        const dear = ratesFrom(price);
+        const bill = (part: Parameters<typeof usageOf>[0]) =>
+          priceOf(
+            usageOf({
+              inputTokens: plain,
+              cacheReadTokens: read,
+              outputTokens: said,
+              reasoningTokens: thought,
+              ...part,
+            }),
+            dear,
+          );
+        const bound = (part: Parameters<typeof usageOf>[0]) =>
+          priceOf(usageOf({ outputTokens: said + thought, ...part }), ceilingOf(dear));
+        expect(bill({})).toBeLessThanOrEqual(bound({ inputTokens: plain + read }));
+        const written = { cacheWriteTokens: write };
+        expect(bill(written)).toBeLessThanOrEqual(bound({ cacheWriteTokens: plain + read + write }));
+        const kept = { ...written, cacheWriteHourTokens: hour };
+        expect(bill(kept)).toBeLessThanOrEqual(bound({ cacheWriteHourTokens: plain + read + write + hour }));
+      }),
+    );
   });
 
   test('rounds up once, at the end', () => {

@@ -1,6 +1,7 @@
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, describe, expect, test } from 'vitest';
 import { nanoUsd } from '../../src/cost/money.ts';
+import { ratesFrom } from '../../src/cost/rates.ts';
 import type { ServerParts } from '../../src/server/parts.ts';
 import { type BareServer, keyNamed, relayedModel, startServer } from '../support/bare-server.ts';
 import { type Ask, ask, chunksOf, contentOf, errorOf, type Reply, user } from '../support/http.ts';
@@ -215,11 +216,67 @@ describe('money and limits', () => {
     expect(seen.requests).toHaveLength(2);
   });
 
-  test('under a limit, an answer without a cap gets the one its hold was made for', async () => {
-    const { upstream: seen } = await start({ script: priced });
+  test('under a limit, an answer without a cap gets one: what the model writes, or what the money covers', async () => {
+    const greedy: OpenAiScript = ({ body }) => {
+      const completion_tokens = Number(body['max_tokens'] ?? 5000) * Number(body['n'] ?? 1);
+      return { ...replies.says('much'), usage: { prompt_tokens: 1000, completion_tokens } };
+    };
+    const { upstream: seen } = await start({ script: greedy });
     await chat({ max_tokens: null });
     await chat({ max_tokens: null, preferences: { max_cost_usd: 1 } });
-    expect(seen.requests.map(({ body }) => body['max_tokens'])).toEqual([undefined, 1024]);
+    const shrunk = [await chat({ max_tokens: null, preferences: { max_cost_usd: 0.0025 } })];
+    shrunk.push(await chat({ max_tokens: null, n: 2, preferences: { max_cost_usd: 0.0025 } }));
+    const [none, whole, one = 0, two = 0] = seen.requests.map(({ body }) => body['max_tokens'] as number | undefined);
+    expect([none, whole]).toEqual([undefined, 1024]);
+    expect(one).toBeGreaterThan(256);
+    expect(one).toBeLessThan(1024);
+    expect(Math.abs(one - 2 * two)).toBeLessThanOrEqual(30);
+    for (const reply of shrunk) {
+      expect(Number(reply.headers['x-orchestra-cost-usd'])).toBeLessThanOrEqual(0.0025);
+      expect(reply.json()['x_orchestra']).toMatchObject({ warnings: [] });
+    }
+  });
+
+  test('what the client asked for is not shrunk, and the refusal of an answer without a cap names a short one', async () => {
+    const { upstream: seen } = await start({ script: priced });
+    const asked = await chat({ max_tokens: 1000, preferences: { max_cost_usd: 0.0025 } });
+    const open = await chat({ max_tokens: null, preferences: { max_cost_usd: 0.0015 } });
+    expect([asked.status, open.status]).toEqual([422, 422]);
+    const needed = errorOf(open) as unknown as { details: { needed_usd: string } };
+    expect(Number(needed.details.needed_usd)).toBeLessThan(0.0018);
+    expect(seen.requests).toHaveLength(0);
+  });
+
+  test('under a limit, a legacy completion without a cap gets the one that the API documents', async () => {
+    const { server: gateway, upstream: seen } = await start({
+      script: () => ({ kind: 'json', status: 200, body: { choices: [{ text: 'x' }], usage } }),
+    });
+    const body = { model: 'loopback/m', prompt: 'Once' };
+    await ask(gateway, '/v1/completions', { body });
+    await ask(gateway, '/v1/completions', { body: { ...body, preferences: { max_cost_usd: 1 } } });
+    expect(seen.requests.map((request) => request.body['max_tokens'])).toEqual([undefined, 16]);
+  });
+
+  test.each<[string, object, number]>([
+    ['of the usual kind', { type: 'ephemeral' }, 2.5],
+    ['that are kept for an hour', { type: 'ephemeral', ttl: '1h' }, 4],
+  ])('writes to a cache %s are held and booked at their own price', async (_, cache_control, usdPerMillion) => {
+    const rates = ratesFrom({ input: 2, output: 2, cache_write: 2.5 });
+    upstream = await startOpenAiServer(({ body }) => {
+      const all = Buffer.byteLength(JSON.stringify(body));
+      const prompt_tokens_details = { cache_write_tokens: all };
+      return { ...replies.says('ok'), usage: { prompt_tokens: all, completion_tokens: 1, prompt_tokens_details } };
+    });
+    server = await startServer({}, { url: upstream.url, models: [relayedModel('m', { rates })] });
+    const content = [{ type: 'text', text: 'long '.repeat(4000), cache_control }];
+    for (const stream of [false, true]) {
+      const reply = await chat({ messages: [{ role: 'user', content }], max_tokens: 1, stream });
+      const record = await recordOf(reply);
+      const written = upstream.billed.promptTokens / (stream ? 2 : 1);
+      expect(record).toMatchObject({ warnings: [] });
+      expect(upstream.requests.at(-1)?.body['messages']).toEqual([{ role: 'user', content }]);
+      if (!stream) expect(record).toMatchObject({ cost: { total: (written * usdPerMillion + 2) / 1e6 } });
+    }
   });
 
   test('a cost that is unknown is not told as 0', async () => {

@@ -201,11 +201,12 @@ describe('the request', () => {
     expect(server.requests.map(({ body }) => 'temperature' in body)).toEqual([true, false, false]);
   });
 
-  test('keeps the marks of what may be cached, never for longer than the price that was held', async () => {
+  test('keeps the marks of what may be cached, with the lifetimes that the API knows', async () => {
     const { sent } = await upstreamThat(says('ok'));
-    const marked = { ...text('long'), cache_control: { type: 'ephemeral', ttl: '1h' } };
-    const body = await sent({ messages: [{ role: 'system', content: [marked] }, user('hi')] });
-    expect(body['system']).toEqual([{ ...text('long'), cache_control: { type: 'ephemeral' } }]);
+    const marked = (mark: object) => ({ ...text('long'), cache_control: { type: 'ephemeral', ...mark } });
+    const content = [marked({}), marked({ ttl: '1h' }), marked({ ttl: '5m' }), marked({ ttl: 'for ever', x: 1 })];
+    const body = await sent({ messages: [{ role: 'system', content }, user('hi')] });
+    expect(body['system']).toEqual([marked({}), marked({ ttl: '1h' }), marked({ ttl: '5m' }), marked({})]);
   });
 
   test('begins with the user although the conversation begins with an answer', async () => {
@@ -256,7 +257,7 @@ describe('the answer', () => {
     expect(endOf(await collect(ask()))).toMatchObject({ finishReason });
   });
 
-  test('counts writes to the cache by age where only that is told, and input that is told last', async () => {
+  test('counts writes to the cache by lifetime where that is told, and input that is told last', async () => {
     const { ask } = await upstreamThat({
       kind: 'raw',
       writes: [
@@ -275,7 +276,14 @@ describe('the answer', () => {
       ],
     });
     expect(endOf(await collect(ask()))).toMatchObject({
-      usage: { inputTokens: 8, cacheReadTokens: 0, cacheWriteTokens: 42, outputTokens: 4, calls: 1 },
+      usage: {
+        inputTokens: 8,
+        cacheReadTokens: 0,
+        cacheWriteTokens: 30,
+        cacheWriteHourTokens: 12,
+        outputTokens: 4,
+        calls: 1,
+      },
     });
   });
 

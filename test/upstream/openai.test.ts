@@ -30,6 +30,7 @@ const request = (part: Partial<ChatRequest> = {}): ChatRequest => ({
 const usage = (part: object) => ({
   cacheReadTokens: 0,
   cacheWriteTokens: 0,
+  cacheWriteHourTokens: 0,
   reasoningTokens: 0,
   calls: 1,
   durationMs: 0,

@@ -120,6 +120,23 @@ test('Anthropic loses no token and counts none twice, however its totals grow', 
   );
 });
 
+test.each([
+  ['usual', {}, { cacheWriteTokens: 50 }],
+  ['hour', {}, { cacheWriteHourTokens: 50 }],
+  [
+    'hour',
+    { ephemeral_5m_input_tokens: 40, ephemeral_1h_input_tokens: 10 },
+    { cacheWriteTokens: 40, cacheWriteHourTokens: 10 },
+  ],
+  ['hour', { ephemeral_5m_input_tokens: 40 }, { cacheWriteTokens: 40, cacheWriteHourTokens: 10 }],
+] as const)(
+  'writes of an Anthropic request with the mark %s and lifetimes %j are no cheaper than asked for',
+  (mark, cache_creation, writes) => {
+    const report = { input_tokens: 3, cache_creation_input_tokens: 50, cache_creation };
+    expect(usageFromAnthropic([report], mark)).toEqual(usageOf({ inputTokens: 3, calls: 1, ...writes }));
+  },
+);
+
 test.each([[[]], [[undefined, null, 'usage']], [[{ input_tokens: '9' }]]])('%j is no usage', (reports) => {
   expect(usageFromAnthropic(reports)).toBeUndefined();
 });

@@ -4,6 +4,7 @@ import type { Contract } from '../../contract/schema.ts';
 import { addUsage, noUsage, type Usage, usageOf } from '../../cost/usage.ts';
 import type { Expert, ExpertRequest } from '../../tools/expert.ts';
 import { callExpert, type ExpertReply } from '../../tools/expert-call.ts';
+import { promptUsage } from '../../upstream/cache-marks.ts';
 import { policyMeter } from '../ask-policy.ts';
 import { type Candidate, type Policy, PolicyFailure, type PolicyInput, type PolicyPlace } from '../policy.ts';
 import { type CalledFunction, createCallListener } from './called-function.ts';
@@ -42,7 +43,8 @@ export function createRemotePolicy(options: RemotePolicyOptions): Policy {
     contract: contract.name,
     place,
     bound: usageOf({
-      inputTokens: attempts * contextTokens,
+      // No prompt here is marked, but most upstreams write to their caches unasked.
+      ...promptUsage(attempts * contextTokens, options.expert.cachesOnlyMarked ? 'none' : 'usual'),
       outputTokens: attempts * (thoughtTokens + callTokens),
       calls: attempts,
     }),
