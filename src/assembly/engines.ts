@@ -33,7 +33,8 @@ export async function openEngine(request: EngineRequest, place: ModelsPlace): Pr
       return { engine: undefined, note: `${request.model} is not here: ${wayToGet(request.model, found)}` };
     const device = request.device ?? (hasNvidiaGpu() ? 'cuda' : 'cpu');
     const options: EngineOptions = {
-      modelPath: found.path,
+      modelPath: found.base?.path ?? found.path,
+      adapter: found.base && { path: found.path, scale: 1 },
       device,
       threads: request.threads ?? threadsFor(availableParallelism()),
       contextTokens: request.contextTokens,

@@ -58,13 +58,14 @@ async function list(context: ModelCommandContext): Promise<void> {
   context.write(`Folder: ${context.modelsFolder()}`);
 }
 
-/** Shows the licence and the progress, and says where the file ended up. */
+/** Shows the licence and the progress, and says where the file ended up; an adapter's base comes first. */
 export async function pullWithWords(id: string, accepted: boolean, context: ModelCommandContext): Promise<void> {
   const entries = context.downloads ?? readDownloads();
   const folder = context.modelsFolder();
   const known = (await listDownloads(folder, entries)).find((model) => model.entry.id === id);
   if (known === undefined) throw unknownModel(id, entries);
-  const { entry, present } = known;
+  const { entry, present, base } = known;
+  if (base && !base.present) await pullWithWords(base.entry.id, accepted, context);
   for (const line of licenceInWords(entry)) context.write(line);
   const acceptLicence = accepted || present || (await agrees(entry, context));
   const progress = context.terminal === undefined ? progressLines(context.write) : progressBar(context.terminal.output);

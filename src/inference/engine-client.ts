@@ -1,6 +1,7 @@
 import { type ChatMessage, textOf } from '../contract/chat.ts';
 import { cancellation } from './cancellation.ts';
 import {
+  type Adapter,
   EngineFailure,
   type EngineInfo,
   type EngineOptions,
@@ -15,7 +16,7 @@ import {
 import type { HostEnd } from './host-process.ts';
 import { type HostSession, type HostSettings, openSession } from './host-session.ts';
 import type { FromHost, RequestBody, WireFailure } from './protocol.ts';
-import { checkGenerateRequest, checkJudgeRequest, checkScoreRequest } from './validate.ts';
+import { checkAdapter, checkGenerateRequest, checkJudgeRequest, checkScoreRequest } from './validate.ts';
 
 type Reply = Extract<FromHost, { readonly id: number }>;
 
@@ -27,7 +28,8 @@ interface Listener {
 
 /** The engine as the gateway sees it: a host process that may die at any time and comes back by itself. */
 export class EngineClient implements InferenceEngine {
-  readonly #options: EngineOptions;
+  /** As they would be asked for now: a host that comes back gets the adapter of the last swap. */
+  #options: EngineOptions;
   readonly #settings: HostSettings;
   readonly #open = new Map<number, Listener>();
   #info: EngineInfo | undefined;
@@ -96,6 +98,15 @@ export class EngineClient implements InferenceEngine {
     const reply = await this.#ask({ type: 'count', text }, new AbortController().signal);
     if (reply.type !== 'counted') throw unexpected(reply);
     return reply.tokens;
+  }
+
+  async useAdapter(adapter: Adapter | undefined): Promise<EngineInfo> {
+    checkAdapter(adapter);
+    const reply = await this.#ask({ type: 'adapt', adapter }, new AbortController().signal);
+    if (reply.type !== 'adapted') throw unexpected(reply);
+    this.#options = { ...this.#options, adapter };
+    this.#info = reply.info;
+    return reply.info;
   }
 
   close(): Promise<void> {

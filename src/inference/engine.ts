@@ -1,9 +1,17 @@
 import type { ChatMessage } from '../contract/chat.ts';
 import type { Segment } from '../contract/segment.ts';
 
+/** What training changed in some weights, in a file of its own: LoRA, made for one base model. */
+export interface Adapter {
+  readonly path: string;
+  /** 1 as trained, 0 as if it were not there. */
+  readonly scale: number;
+}
+
 /** Where one loaded GGUF runs, and how. Nothing is "auto": the host says what it was given. */
 export interface EngineOptions {
   readonly modelPath: string;
+  readonly adapter?: Adapter | undefined;
   /** `cuda` never falls back to the CPU in silence: without a working device the engine refuses to start. */
   readonly device: 'cpu' | 'cuda';
   readonly threads: number;
@@ -22,7 +30,7 @@ export interface EngineInfo {
   readonly architecture: string;
   readonly device: string;
   readonly contextTokens: number;
-  /** SHA-256 of the weights file, hex. */
+  /** SHA-256, hex: of the weights file; with an adapter, of both their hashes and its scale. */
   readonly weightsHash: string;
 }
 
@@ -113,6 +121,11 @@ export interface InferenceEngine {
   generate(request: GenerateRequest): AsyncIterable<GenerateEvent>;
   /** Tokens of a plain text, without control tokens. */
   countTokens(text: string): Promise<number>;
+  /**
+   * From now on requests get these weights with another adapter, or with none; those that have begun end as they began.
+   * Needs room for a second context meanwhile. Rejects, and all stays as it is, when the adapter cannot be used.
+   */
+  useAdapter(adapter: Adapter | undefined): Promise<EngineInfo>;
   close(): Promise<void>;
 }
 

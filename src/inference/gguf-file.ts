@@ -20,6 +20,26 @@ const cacheBytesPerValue = 2;
 const ignoreKeys = ['tokens', 'scores', 'token_type', 'merges'].map((key) => `tokenizer.ggml.${key}`);
 
 export async function readGgufFacts(path: string): Promise<GgufFacts> {
+  const { fileBytes, info } = await readInfo(path);
+  if (isAdapter(info)) throw unusable(path, 'it is an adapter; name it beside the model it was made for');
+  return { architecture: architectureOf(info), fileBytes, ...dimensions(path, info) };
+}
+
+/** A LoRA file for a base of this architecture. Whether its matrices fit is for llama.cpp to say. */
+export async function checkAdapterFile(path: string, architecture: string): Promise<void> {
+  const { info } = await readInfo(path);
+  if (!isAdapter(info)) throw unusable(path, 'it is no adapter');
+  const own = architectureOf(info);
+  if (own !== architecture) throw unusable(path, `it is an adapter for ${own}, but the model is ${architecture}`);
+}
+
+const architectureOf = ({ metadata }: GgufFileInfo): string => String(metadata.general.architecture);
+
+/** The key is missing in the library's types. */
+const isAdapter = ({ metadata }: GgufFileInfo): boolean =>
+  'type' in metadata.general && metadata.general.type === 'adapter';
+
+async function readInfo(path: string): Promise<{ readonly fileBytes: number; readonly info: GgufFileInfo }> {
   const fileBytes = await checkHeader(path);
   const info = await readGgufFileInfo(path, { sourceType: 'filesystem', logWarnings: false, ignoreKeys }).catch(
     (error: unknown) => {
@@ -29,7 +49,7 @@ export async function readGgufFacts(path: string): Promise<GgufFacts> {
   const lastTensorStart = Math.max(0, ...(info.tensorInfo ?? []).map(({ fileOffset }) => Number(fileOffset)));
   if (info.splicedParts === 1 && lastTensorStart >= fileBytes)
     throw unusable(path, 'it is cut: tensor data is missing');
-  return { architecture: String(info.metadata.general.architecture), fileBytes, ...dimensions(path, info) };
+  return { fileBytes, info };
 }
 
 async function checkHeader(path: string): Promise<number> {

@@ -18,6 +18,9 @@ async function answer(engine: LlamaEngine, id: number, body: RequestBody, signal
     case 'count':
       say({ type: 'counted', id, tokens: await engine.countTokens(body.text) });
       return;
+    case 'adapt':
+      say({ type: 'adapted', id, info: await engine.useAdapter(body.adapter) });
+      return;
     case 'generate':
       for await (const event of engine.generate({ ...body.request, signal })) say({ type: 'generated', id, event });
       return;

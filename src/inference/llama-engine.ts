@@ -1,7 +1,9 @@
 import type { Token } from 'node-llama-cpp';
+import { adapterCopies } from './adapter-file.ts';
 import { chatTemplate } from './chat-template.ts';
 import {
   EngineFailure,
+  type EngineInfo,
   type EngineOptions,
   type GenerateEvent,
   type GenerateRequest,
@@ -14,19 +16,20 @@ import {
 import { generateText } from './generate.ts';
 import { grammarsOf } from './grammars.ts';
 import { judgeQuestions, planJudge } from './judge.ts';
-import { loadModel } from './load-model.ts';
-import { Rounds } from './rounds.ts';
+import { LaneSwap } from './lane-swap.ts';
+import { openLanes } from './lanes.ts';
+import { type LoadedModel, loadModel } from './load-model.ts';
+import { requireMemory } from './memory-plan.ts';
 import { planScore, scoreChoices } from './score.ts';
-import { Sequence } from './sequence.ts';
-import { type Applicant, SequencePool } from './sequence-pool.ts';
-import { Snapshots } from './snapshots.ts';
+import type { Applicant, Lease, SequencePool } from './sequence-pool.ts';
 import { modelTokens } from './tokens.ts';
-import { checkEngineOptions, checkGenerateRequest, checkJudgeRequest, checkScoreRequest } from './validate.ts';
-
-/** Waiting requests for each sequence, before new ones are turned away. */
-const lineLengthPerSequence = 16;
-
-const defaultSnapshotBytes = 256 * 2 ** 20;
+import {
+  checkAdapter,
+  checkEngineOptions,
+  checkGenerateRequest,
+  checkJudgeRequest,
+  checkScoreRequest,
+} from './validate.ts';
 
 export interface LlamaEngine extends InferenceEngine {
   /** Milliseconds that the present decode has taken so far, 0 between decodes. */
@@ -36,52 +39,44 @@ export interface LlamaEngine extends InferenceEngine {
 /** The engine in this very process: a crash of llama.cpp takes the process along. Servers use `startEngine`. */
 export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEngine> {
   checkEngineOptions(options);
-  const { model, context, llama, facts, device, weightsHash } = await loadModel(options);
+  const loaded = await loadModel(options);
+  const { model, llama, facts, device } = loaded;
   const { contextTokens } = options;
   const tokens = modelTokens(model);
   const template = chatTemplate(model);
   const grammarFor = grammarsOf(llama, model);
-  const rounds = new Rounds(options.prefillChunkTokens);
-  const newSequence = (_: unknown, lane: number) =>
-    new Sequence(context.getSequence({ contextShift }), lane, rounds, options);
-  const sequences = Array.from({ length: options.sequences }, newSequence);
-  const snapshots = new Snapshots(options.snapshotBytes ?? defaultSnapshotBytes, facts.cacheBytesPerToken);
-  const pool = new SequencePool(sequences, snapshots, options.sequences * lineLengthPerSequence);
+  const lanes = await openFirst(loaded, options);
 
   async function score(request: ScoreRequest): Promise<ScoreResult> {
     checkScoreRequest(request);
+    const { pool } = lanes.present;
     pool.throwIfClosed();
     const plan = planScore(request, tokens, contextTokens);
-    const lease = await pool.acquire(applicant(request, plan.context));
-    try {
-      return await scoreChoices(plan, lease.sequence, tokens, lease.signal);
-    } finally {
-      lease.release();
-    }
+    return onSequence(pool, applicant(request, plan.context), ({ sequence, signal }) =>
+      scoreChoices(plan, sequence, tokens, signal),
+    );
   }
 
   async function judge(request: JudgeRequest): Promise<JudgeResult> {
     checkJudgeRequest(request);
+    const { pool } = lanes.present;
     pool.throwIfClosed();
     const plan = planJudge(request, tokens, contextTokens);
-    const lease = await pool.acquire(applicant(request, plan.prompt));
-    try {
-      return await judgeQuestions(plan, lease.sequence, lease.signal);
-    } finally {
-      lease.release();
-    }
+    return onSequence(pool, applicant(request, plan.prompt), ({ sequence, signal }) =>
+      judgeQuestions(plan, sequence, signal),
+    );
   }
 
   async function* generate(request: GenerateRequest): AsyncGenerator<GenerateEvent> {
     checkGenerateRequest(request);
-    pool.throwIfClosed();
+    lanes.present.pool.throwIfClosed();
     const prompt = tokens.ofTemplate(template(request.messages));
     if (prompt.length >= contextTokens) {
       const message = `the messages need ${prompt.length} tokens, the context has ${contextTokens}`;
       throw new EngineFailure('context_full', message);
     }
     const grammar = request.jsonSchema === undefined ? undefined : await grammarFor(request.jsonSchema);
-    const lease = await pool.acquire(applicant(request, prompt));
+    const lease = await lanes.present.pool.acquire(applicant(request, prompt));
     try {
       yield* generateText(request, prompt, lease.sequence, tokens, lease.signal, grammar);
     } finally {
@@ -89,21 +84,60 @@ export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEng
     }
   }
 
+  const info = (): EngineInfo => {
+    const { weightsHash } = lanes.present;
+    return { architecture: facts.architecture, device, contextTokens, weightsHash };
+  };
   return {
-    info: { architecture: facts.architecture, device, contextTokens, weightsHash },
+    get info() {
+      return info();
+    },
     score,
     judge,
     generate,
     async countTokens(text) {
-      pool.throwIfClosed();
+      lanes.present.pool.throwIfClosed();
       return tokens.ofText(text).length;
     },
-    decodingForMs: () => rounds.decodingForMs(),
+    async useAdapter(adapter) {
+      checkAdapter(adapter);
+      await lanes.swap(adapter);
+      return info();
+    },
+    decodingForMs: () => lanes.decodingForMs(),
     async close() {
-      await pool.close();
+      await lanes.close();
       await llama.dispose();
     },
   };
+}
+
+async function openFirst(loaded: LoadedModel, options: EngineOptions): Promise<LaneSwap> {
+  const { facts, llama } = loaded;
+  const useCopy = adapterCopies();
+  try {
+    const first = await openLanes(loaded, options, options.adapter, useCopy);
+    return new LaneSwap(first, async (adapter) => {
+      await requireMemory(options, 0, facts, llama);
+      return openLanes(loaded, options, adapter, useCopy);
+    });
+  } catch (error) {
+    await llama.dispose();
+    throw error;
+  }
+}
+
+async function onSequence<Result>(
+  pool: SequencePool,
+  applicant: Applicant,
+  work: (lease: Lease) => Promise<Result>,
+): Promise<Result> {
+  const lease = await pool.acquire(applicant);
+  try {
+    return await work(lease);
+  } finally {
+    lease.release();
+  }
 }
 
 const applicant = (
@@ -116,10 +150,3 @@ const applicant = (
   deadlineMs: request.deadlineMs,
   signal: request.signal,
 });
-
-/** We stop at the end of the context ourselves; should that ever fail, a shift must not pass unnoticed. */
-const contextShift = {
-  strategy: (): never => {
-    throw new EngineFailure('context_full', 'the context is full');
-  },
-};

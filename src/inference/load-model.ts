@@ -1,9 +1,7 @@
-import { freemem } from 'node:os';
 import { setImmediate } from 'node:timers/promises';
 import {
   getLlama,
   type Llama,
-  type LlamaContext,
   LlamaLogLevel,
   LlamaLogLevelGreaterThanOrEqual,
   type LlamaModel,
@@ -11,20 +9,21 @@ import {
 } from 'node-llama-cpp';
 import { EngineFailure, type EngineOptions } from './engine.ts';
 import { type GgufFacts, readGgufFacts } from './gguf-file.ts';
+import { requireMemory } from './memory-plan.ts';
 import { sha256OfFile } from './weights-hash.ts';
 
 export interface LoadedModel {
   readonly llama: Llama;
   readonly model: LlamaModel;
-  readonly context: LlamaContext;
   readonly facts: GgufFacts;
   /** `cpu`, or `cuda` with the names of the devices. */
   readonly device: string;
+  /** Of the file, without adapters. */
   readonly weightsHash: string;
+  /** What llama.cpp has against something: its own errors do not say. */
+  reason(error: unknown): Promise<string>;
 }
 
-/** Buffers of llama.cpp beside weights and cache; a generous guess for the batch sizes we use. */
-const workBytes = 256 * 2 ** 20;
 const keptLogLines = 8;
 
 export async function loadModel(options: EngineOptions): Promise<LoadedModel> {
@@ -36,18 +35,21 @@ export async function loadModel(options: EngineOptions): Promise<LoadedModel> {
   }
   const log: string[] = [];
   const llama = await openDevice(options, log);
-  try {
-    const device = await deviceName(options, llama);
-    await requireMemory(options, facts, llama);
-    const weightsHash = await sha256OfFile(options.modelPath);
-    return { ...(await openModel(options, llama)), llama, facts, device, weightsHash };
-  } catch (error) {
+  const reason = async (error: unknown): Promise<string> => {
     // Log lines come from another thread and may be one turn of the event loop behind.
     await setImmediate();
+    return log.splice(0).join(' ') || String(error);
+  };
+  try {
+    const device = await deviceName(options, llama);
+    await requireMemory(options, facts.fileBytes, facts, llama);
+    const weightsHash = await sha256OfFile(options.modelPath);
+    return { model: await openModel(options, llama), llama, facts, device, weightsHash, reason };
+  } catch (error) {
+    const why = await reason(error);
     await llama.dispose();
     if (error instanceof EngineFailure) throw error;
-    const reason = log.join(' ') || String(error);
-    const message = `llama.cpp cannot use the weights file ${options.modelPath} (architecture ${facts.architecture}): ${reason}`;
+    const message = `llama.cpp cannot use the weights file ${options.modelPath} (architecture ${facts.architecture}): ${why}`;
     throw new EngineFailure('unavailable', message, error);
   }
 }
@@ -90,35 +92,10 @@ async function deviceName({ device }: EngineOptions, llama: Llama): Promise<stri
 const noCuda = (problem: string): string =>
   `device cuda was asked for, but ${problem}: check driver, CUDA runtime and the package for CUDA; the CPU is not taken in silence, ask for device cpu to use it`;
 
-async function requireMemory(options: EngineOptions, facts: GgufFacts, llama: Llama): Promise<void> {
-  const cacheBytes = facts.cacheBytesPerToken * options.contextTokens * options.sequences;
-  const neededBytes = facts.fileBytes + cacheBytes + workBytes;
-  const freeBytes = options.device === 'cuda' ? (await llama.getVramState()).free : freeMemoryBytes();
-  if (neededBytes <= freeBytes) return;
-  const message = `weights (${inMiB(facts.fileBytes)}) and context (${inMiB(cacheBytes)} for ${options.sequences} sequences of ${options.contextTokens} tokens) need ${inMiB(neededBytes)}, but ${inMiB(freeBytes)} are free; ask for a smaller context or fewer sequences`;
-  throw new EngineFailure('unavailable', message);
-}
-
-/** In a container the limit counts; what it has cached of files does not, so use against the limit is no measure. */
-const freeMemoryBytes = (): number => Math.min(freemem(), process.constrainedMemory() || Number.POSITIVE_INFINITY);
-
-const inMiB = (bytes: number): string => `${Math.ceil(bytes / 2 ** 20)} MiB`;
-
-async function openModel(options: EngineOptions, llama: Llama): Promise<{ model: LlamaModel; context: LlamaContext }> {
-  const model = await llama.loadModel({
-    modelPath: options.modelPath,
-    gpuLayers: options.device === 'cuda' ? 'max' : 0,
+const openModel = ({ modelPath, device }: EngineOptions, llama: Llama): Promise<LlamaModel> =>
+  llama.loadModel({
+    modelPath,
+    gpuLayers: device === 'cuda' ? 'max' : 0,
     // Our own arithmetic has decided; the library's check can take most of a minute.
     ignoreMemorySafetyChecks: true,
   });
-  const context = await model.createContext({
-    contextSize: options.contextTokens,
-    sequences: options.sequences,
-    // A round of writers, or one chunk of prompts, is always one batch.
-    batchSize: Math.max(options.prefillChunkTokens, options.sequences),
-    threads: options.threads,
-    ignoreMemorySafetyChecks: true,
-    failedCreationRemedy: false,
-  });
-  return { model, context };
-}

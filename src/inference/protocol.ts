@@ -1,5 +1,12 @@
 import { z } from 'zod';
-import type { EngineFailureKind, EngineOptions, GenerateRequest, JudgeRequest, ScoreRequest } from './engine.ts';
+import type {
+  Adapter,
+  EngineFailureKind,
+  EngineOptions,
+  GenerateRequest,
+  JudgeRequest,
+  ScoreRequest,
+} from './engine.ts';
 
 /** What gateway and host process say to each other. Requests are multiplexed by `id`. */
 
@@ -11,6 +18,7 @@ export type RequestBody =
   | { readonly type: 'judge'; readonly request: Omit<JudgeRequest, 'signal'> }
   | { readonly type: 'generate'; readonly request: Omit<GenerateRequest, 'signal'> }
   | { readonly type: 'count'; readonly text: string }
+  | { readonly type: 'adapt'; readonly adapter?: Adapter | undefined }
   | { readonly type: 'embed'; readonly texts: readonly string[] };
 
 export type ToHost =
@@ -56,6 +64,7 @@ const fromHost = z.discriminatedUnion('type', [
   z.object({ type: z.literal('judged'), id, result: judgeResult }),
   z.object({ type: z.literal('generated'), id, event: generateEvent }),
   z.object({ type: z.literal('counted'), id, tokens: count }),
+  z.object({ type: z.literal('adapted'), id, info: engineInfo }),
   // 32-bit floats, little endian: in decimals they would be five times as long.
   z.object({ type: z.literal('embedded'), id, vectors: z.array(z.base64()) }),
   z.object({ type: z.literal('failed'), id, failure }),

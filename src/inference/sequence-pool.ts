@@ -76,6 +76,11 @@ export class SequencePool {
     }
   }
 
+  /** Resolves when all requests that have come so far have ended, those in line too. */
+  async drained(): Promise<void> {
+    await Promise.all(this.#open.values());
+  }
+
   /** Ends all requests and waits for them: native memory that goes under a running generator ends the process. */
   async close(): Promise<void> {
     this.#closed = new EngineFailure('unavailable', 'the engine is closed');

@@ -1,4 +1,5 @@
 import {
+  type Adapter,
   EngineFailure,
   type EngineOptions,
   type GenerateRequest,
@@ -36,6 +37,13 @@ export function checkEngineOptions(options: EngineOptions): void {
   requireInteger('sequences', options.sequences, 1, mostSequences);
   requireInteger('prefillChunkTokens', options.prefillChunkTokens, 1, 8_192);
   if (options.snapshotBytes !== undefined) requireInteger('snapshotBytes', options.snapshotBytes, 0, 2 ** 48);
+  checkAdapter(options.adapter);
+}
+
+export function checkAdapter(adapter: Adapter | undefined): void {
+  if (adapter === undefined) return;
+  require(adapter.path !== '', 'adapter.path must name a file');
+  requireNumber('adapter.scale', adapter.scale, -100, 100);
 }
 
 const longestDeadlineMs = 2 ** 31 - 1;

@@ -73,6 +73,18 @@ test('pull shows the licence first, progress in plain lines, and the path last',
   expect(lines.slice(-2)).toEqual([`SHA-256 ${hashOf(weights)}`, `Ready: ${join(folder, 'tiny.gguf')}`]);
 });
 
+test('pull of an adapter fetches the weights it belongs to first', async () => {
+  const folder = temporaryFolder();
+  const hub = await startHub(serve());
+  const adapter: DownloadEntry = { ...hubEntry, id: 'tuned', file: 'tuned.gguf', base: 'tiny' };
+  writeFileSync(join(folder, 'tuned.gguf'), weights);
+  const context = { folder, downloads: [hubEntry, adapter], environment: { HF_ENDPOINT: hub.origin } };
+  const { lines, failure } = await run(['pull', 'tuned'], context);
+  expect(failure).toBeUndefined();
+  expect(lines).toContain(`Ready: ${join(folder, 'tiny.gguf')}`);
+  expect(lines.at(-1)).toBe(`Already here: ${join(folder, 'tuned.gguf')}`);
+});
+
 test('a research-only model without a terminal demands the flag', async () => {
   const folder = temporaryFolder();
   const hub = await startHub(serve());

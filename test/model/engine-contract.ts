@@ -9,6 +9,7 @@ import type {
   ScoreRequest,
 } from '../../src/inference/engine.ts';
 import { writeModel } from '../support/gguf/tiny-model.ts';
+import { adapterContract } from './adapter-contract.ts';
 import {
   attentive,
   endless,
@@ -83,6 +84,7 @@ export function engineContract(name: string, start: Start): void {
       withoutSnapshots(withEngine(start, attentive, { contextTokens: 4_096, sequences: 2, snapshotBytes: 0 })));
     describe('judge', () => judging(withEngine(start, attentive, { contextTokens: 1_024 })));
     describe('structured text', () => structuredText(withEngine(start, attentive, { sequences: 2 })));
+    describe('adapters', () => adapterContract(start));
     describe('the line', () => waiting(withEngine(start, endless, { contextTokens: 16_384 })));
     describe('closing', () => closing(start));
     describe('a broken chat template', () => brokenTemplate(withEngine(start, templateless)));

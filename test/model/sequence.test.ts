@@ -1,4 +1,5 @@
 import { expect, test } from 'vitest';
+import { openContext } from '../../src/inference/lanes.ts';
 import { loadModel } from '../../src/inference/load-model.ts';
 import { Rounds, type Work } from '../../src/inference/rounds.ts';
 import { Sequence } from '../../src/inference/sequence.ts';
@@ -28,7 +29,9 @@ class CancellingRounds extends Rounds {
 test('a prompt that is cancelled stops with the chunk that is being computed', async () => {
   const file = writeModel(attentive());
   const options = engineOptions(file.path, { prefillChunkTokens: 16 });
-  const { llama, model, context } = await loadModel(options);
+  const loaded = await loadModel(options);
+  const { llama, model } = loaded;
+  const context = await openContext(loaded, options);
   const rounds = new CancellingRounds(16, 3);
   const sequence = new Sequence(context.getSequence(), 0, rounds, options);
   const prompt = modelTokens(model).ofText('k'.repeat(1_000));

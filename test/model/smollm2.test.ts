@@ -1,8 +1,9 @@
-import type { LlamaContextSequence, Token } from 'node-llama-cpp';
+import type { LlamaContext, LlamaContextSequence, Token } from 'node-llama-cpp';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { markup, type Segment, untrusted } from '../../src/contract/segment.ts';
 import { chatTemplate } from '../../src/inference/chat-template.ts';
 import type { InferenceEngine } from '../../src/inference/engine.ts';
+import { openContext } from '../../src/inference/lanes.ts';
 import { startLlamaEngine } from '../../src/inference/llama-engine.ts';
 import { type LoadedModel, loadModel } from '../../src/inference/load-model.ts';
 import { startEngine } from '../../src/inference/start-engine.ts';
@@ -28,12 +29,14 @@ const choices = texts.map((text) => [markup(text)]);
 
 describe.skipIf(skipsSmolLm2)('SmolLM2', () => {
   let loaded: LoadedModel;
+  let context: LlamaContext;
   let tokens: ModelTokens;
   let expected: readonly number[];
   beforeAll(async () => {
     loaded = await loadModel(options);
+    context = await openContext(loaded, options);
     tokens = modelTokens(loaded.model);
-    const sequence = loaded.context.getSequence();
+    const sequence = context.getSequence();
     expected = await bruteForce(sequence, tokens);
     await sequence.dispose();
   });
@@ -75,7 +78,7 @@ describe.skipIf(skipsSmolLm2)('SmolLM2', () => {
     test('writes without chance what the whole vocabulary ranks first', async () => {
       const messages = [{ role: 'user' as const, content: 'Name three colours.' }];
       const ids = tokens.ofTemplate(chatTemplate(loaded.model)(messages));
-      const sequence = loaded.context.getSequence();
+      const sequence = context.getSequence();
       const written: Token[] = [];
       while (written.length < 6) {
         const [first] = await wholeVocabulary(sequence, [...ids, ...written]);

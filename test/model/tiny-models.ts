@@ -1,5 +1,5 @@
 import type { EngineOptions, GenerateEvent, GenerateRequest, InferenceEngine } from '../../src/inference/engine.ts';
-import { tinyModel } from '../support/gguf/tiny-model.ts';
+import { type TinyAdapterOptions, tinyAdapter, tinyModel } from '../support/gguf/tiny-model.ts';
 
 const words = ['the', 'answer', 'search', ' good', ' enough', 'user', 'assistant', 'system', ' y'];
 
@@ -21,6 +21,10 @@ export const story = (): Buffer =>
       '%': { a: -90, b: -91, c: 90 },
     },
   });
+
+/** For `story`: after a colon it prefers `b`. */
+export const prefersB = (changes: Partial<TinyAdapterOptions> = {}): Buffer =>
+  tinyAdapter({ words, after: ':', next: 'b', logit: 4, ...changes });
 
 /** Says `x y😀` for ever, the emoji in four byte tokens. */
 export const endless = (): Buffer =>

@@ -44,7 +44,8 @@ async function remote(script: Parameters<typeof startOpenAiServer>[0]): Promise<
 function engineThat(generate: InferenceEngine['generate']): InferenceEngine {
   const absent = () => Promise.reject(new Error('not part of this test'));
   const info = { architecture: 'test', device: 'cpu', contextTokens: 512, weightsHash: '' };
-  return { info, generate, score: absent, judge: absent, countTokens: absent, close: async () => {} };
+  const others = { score: absent, judge: absent, countTokens: absent, useAdapter: absent };
+  return { info, generate, ...others, close: async () => {} };
 }
 
 const local = async (generate: InferenceEngine['generate']): Promise<Stage> => ({

@@ -12,8 +12,10 @@ export interface FoundModel {
   /** Undefined for a path that downloads.json does not know. */
   readonly entry: DownloadEntry | undefined;
   readonly path: string;
-  /** A file is there and, where the size is known, has it. */
+  /** A file is there and, where the size is known, has it; of an adapter, both files. */
   readonly present: boolean;
+  /** Where the file is an adapter: the weights it belongs to. */
+  readonly base?: KnownModel;
 }
 
 export interface KnownModel extends FoundModel {
@@ -29,7 +31,7 @@ export function listDownloads(
   folder: string,
   entries: readonly DownloadEntry[] = readDownloads(),
 ): Promise<readonly KnownModel[]> {
-  return Promise.all(entries.map((entry) => knownModel(entry, folder)));
+  return Promise.all(entries.map((entry) => knownModel(entry, folder, entries)));
 }
 
 /**
@@ -42,15 +44,23 @@ export async function findModel(
   entries: readonly DownloadEntry[] = readDownloads(),
 ): Promise<FoundModel> {
   const entry = entries.find(({ id }) => id === idOrPath);
-  if (entry !== undefined) return knownModel(entry, folder);
+  if (entry !== undefined) return knownModel(entry, folder, entries);
   if (!idOrPath.endsWith('.gguf')) throw unknownModel(idOrPath, entries, ' Or name the path of a .gguf file.');
   const path = resolve(idOrPath);
   return { entry: undefined, path, present: (await sizeOf(path)) !== undefined };
 }
 
-async function knownModel(entry: DownloadEntry, folder: string): Promise<KnownModel> {
+async function knownModel(
+  entry: DownloadEntry,
+  folder: string,
+  entries: readonly DownloadEntry[],
+): Promise<KnownModel> {
   const path = modelPath(entry, folder);
-  return { entry, path, present: (await sizeOf(path)) === entry.sizeBytes };
+  const isHere = (await sizeOf(path)) === entry.sizeBytes;
+  const baseEntry = entries.find(({ id }) => id === entry.base);
+  if (baseEntry === undefined) return { entry, path, present: isHere };
+  const base = await knownModel(baseEntry, folder, entries);
+  return { entry, path, present: isHere && base.present, base };
 }
 
 export function modelPath(entry: DownloadEntry, folder: string): string {

@@ -55,6 +55,8 @@ const entrySchema = z
     sha256: sha256Hex.nullable(),
     source: z.discriminatedUnion('kind', [pipSource, huggingFaceSource, bundledSource]),
     licence: licenceSchema,
+    /** The id of the weights that this file, a LoRA adapter, was trained for: both are needed. */
+    base: z.string().optional(),
     policy: policyFactsSchema.optional(),
   })
   .refine((entry) => entry.sha256 !== null || entry.source.kind === 'huggingface', {
@@ -67,10 +69,15 @@ const entrySchema = z
   });
 
 export const downloadsSchema = z.strictObject({
-  models: z.array(entrySchema).refine((models) => new Set(models.map(({ id }) => id)).size === models.length, {
-    error: 'every id once',
-  }),
+  models: z
+    .array(entrySchema)
+    .refine((models) => new Set(models.map(({ id }) => id)).size === models.length, { error: 'every id once' })
+    .refine((models) => models.every(({ base }) => base === undefined || models.some((model) => isBase(model, base))), {
+      error: 'a base is the id of another entry that is no adapter itself',
+    }),
 });
+
+const isBase = (model: DownloadEntry, id: string): boolean => model.id === id && model.base === undefined;
 
 export type DownloadEntry = z.infer<typeof entrySchema>;
 export type PipSource = z.infer<typeof pipSource>;

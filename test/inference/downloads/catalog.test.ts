@@ -1,8 +1,8 @@
 import { writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
-import { expect, test } from 'vitest';
+import { describe, expect, test } from 'vitest';
 import { findModel, listDownloads, readDownloads } from '../../../src/inference/downloads/catalog.ts';
-import { downloadsSchema } from '../../../src/inference/downloads/entry.ts';
+import { type DownloadEntry, downloadsSchema } from '../../../src/inference/downloads/entry.ts';
 import { sha256OfFile } from '../../../src/inference/weights-hash.ts';
 import { hubEntry, temporaryFolder, weights } from './hub.ts';
 
@@ -88,4 +88,28 @@ test.each([
 
 test('an id twice is invalid', () => {
   expect(downloadsSchema.safeParse({ models: [hubEntry, hubEntry] }).success).toBe(false);
+});
+
+describe('an adapter', () => {
+  const adapter: DownloadEntry = { ...hubEntry, id: 'tuned', file: 'tuned.gguf', base: 'tiny' };
+
+  test('is here when its base is here too', async () => {
+    const folder = temporaryFolder();
+    writeFileSync(join(folder, 'tuned.gguf'), weights);
+    expect((await findModel('tuned', folder, [hubEntry, adapter])).present).toBe(false);
+    writeFileSync(join(folder, 'tiny.gguf'), weights);
+    expect(await findModel('tuned', folder, [hubEntry, adapter])).toMatchObject({
+      present: true,
+      path: join(folder, 'tuned.gguf'),
+      base: { path: join(folder, 'tiny.gguf') },
+    });
+  });
+
+  test.each([
+    ['that is not listed', [adapter]],
+    ['that is an adapter itself', [hubEntry, adapter, { ...adapter, id: 'twice', base: 'tuned' }]],
+  ])('cannot have a base %s', (_, models) => {
+    expect(downloadsSchema.safeParse({ models: [hubEntry, adapter] }).success).toBe(true);
+    expect(downloadsSchema.safeParse({ models }).error?.issues[0]?.message).toMatch(/^a base is the id/);
+  });
 });

@@ -1,7 +1,7 @@
 import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { encodeGguf, type Tensor } from './container.ts';
+import { encodeGguf, type MetadataValue, type Tensor } from './container.ts';
 import { type Qwen3Shape, qwen3Header } from './qwen3-header.ts';
 import { buildVocabulary, endOfTurn, type Vocabulary } from './vocabulary.ts';
 
@@ -30,7 +30,7 @@ const feedForwardSize = 64;
 /** A qwen3 model of about a megabyte whose next token depends on the last one as the script says. */
 export function tinyModel(options: TinyModelOptions = {}): Buffer {
   const vocabulary = buildVocabulary(options.words ?? []);
-  const width = Math.ceil(vocabulary.tokens.length / 32) * 32;
+  const width = widthOf(vocabulary);
   return encodeGguf(qwen3Header(vocabulary, shape(width, options)), [
     oneHotEmbedding(vocabulary, width),
     ones('output_norm.weight', width),
@@ -38,6 +38,38 @@ export function tinyModel(options: TinyModelOptions = {}): Buffer {
     ...layer(width, options.attentive ?? false),
   ]);
 }
+
+export interface TinyAdapterOptions extends Pick<TinyModelOptions, 'words' | 'architecture'> {
+  /** Behind which token, which one gains how much logit. */
+  readonly after: string;
+  readonly next: string;
+  readonly logit: number;
+  /** Not the model's: no base fits it then. */
+  readonly width?: number;
+}
+
+/** A LoRA of rank 1 for the output weights of a scripted model with the same words. */
+export function tinyAdapter(options: TinyAdapterOptions): Buffer {
+  const vocabulary = buildVocabulary(options.words ?? []);
+  const width = options.width ?? widthOf(vocabulary);
+  const before = new Float32Array(width);
+  before[vocabulary.id(options.after)] = 1 / Math.sqrt(width);
+  const gains = new Float32Array(vocabulary.tokens.length);
+  gains[vocabulary.id(options.next)] = options.logit;
+  const string = (value: string): MetadataValue => ({ type: 'string', value });
+  const metadata = new Map<string, MetadataValue>([
+    ['general.architecture', string(options.architecture ?? 'qwen3')],
+    ['general.type', string('adapter')],
+    ['adapter.type', string('lora')],
+    ['adapter.lora.alpha', { type: 'f32', value: 1 }],
+  ]);
+  return encodeGguf(metadata, [
+    { name: 'output.weight.lora_a', dimensions: [width, 1], data: before },
+    { name: 'output.weight.lora_b', dimensions: [1, vocabulary.tokens.length], data: gains },
+  ]);
+}
+
+const widthOf = ({ tokens }: Vocabulary): number => Math.ceil(tokens.length / 32) * 32;
 
 /** Writes the bytes to a folder of their own; `remove` deletes it. */
 export function writeModel(bytes: Buffer): { readonly path: string; remove(): void } {
