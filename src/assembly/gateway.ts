@@ -14,7 +14,7 @@ import type { Config } from './config.ts';
 import { gatewayKeys } from './keys.ts';
 import { ConfigError } from './load-config.ts';
 import { type OpenedPolicy, openPolicy } from './policy.ts';
-import { createPriceBook, readPriceRows } from './prices.ts';
+import { createPriceBook, readPriceRows, upstreamBehind } from './prices.ts';
 import { relayedUpstream } from './relays.ts';
 import { openRemotePolicy } from './remote-policy.ts';
 import type { Environment } from './settings.ts';
@@ -63,13 +63,14 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
   const { slots: configured, problems } = slotsFrom(config, rows, Date.now());
   if (problems.length > 0) throw new ConfigError(problems);
   const keys = gatewayKeys(config, options.environment);
+  const log: LateLog = {};
   // Asked when a relayed model is first named, which is after all this.
   const prices = createPriceBook(config, configured, (model) => {
     const [name = '', ...rest] = model.split('/');
     return relays.get(name)?.find(rest.join('/'))?.slot;
   });
   // Before the parts that are processes: a start that fails here leaves nothing behind.
-  const storage = openStorage(config, options.home, prices);
+  const storage = openStorage(config, options.home, prices, (meters) => restBehind(meters, config, tooling, log));
   const contract = loadContract('slots-1');
   const tooling = await openTooling({ config, slots: configured, contract, place, patience, embed });
   const remote = openRemotePolicy(config.policy, tooling.upstreams, patience);
@@ -82,7 +83,6 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
   const relays = relaysFrom(config, tooling.upstreams, rows);
   const notes = [opened.note, ...tooling.notes, ...storage.notes];
 
-  const log: { app?: FastifyInstance } = {};
   const orchestrator = createOrchestrator({
     ...opened,
     slots,
@@ -127,6 +127,16 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
     storage.close();
   };
   return { app, orchestrator, ledger: storage.ledger, slots, policy: opened.policy, notes, close };
+}
+
+/** The application's own log, once there is an application. */
+interface LateLog {
+  app?: FastifyInstance;
+}
+
+function restBehind(meters: readonly string[], config: Config, { upstreams }: Tooling, log: LateLog): void {
+  for (const meter of meters) upstreams.get(upstreamBehind(meter, config) ?? '')?.breaker.trip();
+  log.app?.log.warn({ meters }, 'an upstream billed more than it was allowed to, and rests');
 }
 
 /** A policy that cannot be had ends the start; then nothing may stay behind running. */

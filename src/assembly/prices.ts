@@ -30,6 +30,14 @@ export const toolMeter = (name: string): string => `tool:${name}`;
 const relayPrefix = 'relay:';
 export const relayMeter = (model: string): string => `${relayPrefix}${model}`;
 
+/** The configured name of the upstream that bills under this meter; undefined for tools and what runs here. */
+export function upstreamBehind(meter: string, { policy, slots }: Config): string | undefined {
+  if (meter === policyMeter) return policy.upstream;
+  if (meter.startsWith(relayPrefix)) return meter.slice(relayPrefix.length).split('/')[0];
+  const slot = slots[meter];
+  return slot === undefined || slot.role === 'search' ? undefined : slot.upstream;
+}
+
 /** Names come from clients, so what is remembered of them is bounded. */
 const mostRelayedModels = 1000;
 

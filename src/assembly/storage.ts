@@ -1,5 +1,5 @@
 import { join } from 'node:path';
-import { createLedger, type Ledger } from '../cost/ledger.ts';
+import { createLedger, type Ledger, type OnOverrun } from '../cost/ledger.ts';
 import type { PriceBook } from '../cost/price-book.ts';
 import type { RunRecord } from '../router/run.ts';
 import { createChargeStore } from '../store/charges.ts';
@@ -27,11 +27,11 @@ export interface Storage {
 const dayMs = 86_400_000;
 
 /** @throws ConfigError when the folder cannot hold a database, or another gateway works in it. */
-export function openStorage(config: Config, home: string, prices: PriceBook): Storage {
+export function openStorage(config: Config, home: string, prices: PriceBook, onOverrun: OnOverrun): Storage {
   const database = openDatabaseIn(config.store === 'memory' ? undefined : home);
   const queue = createWriteQueue(database);
   const runs = createRunStore(database, queue);
-  const ledger = createLedger(createChargeStore(database, queue), prices, Date.now);
+  const ledger = createLedger(createChargeStore(database, queue), prices, Date.now, onOverrun);
   const abandoned = ledger.recover();
   const prune = () => runs.prune(Date.now() - config.trace.days * dayMs);
   prune();

@@ -1,6 +1,6 @@
 import type { ChargeStore, Scope } from '../store/charges.ts';
 import { addUsd, type NanoUsd, nanoUsd } from './money.ts';
-import { type PriceBook, type PricedCall, priceBound, priceCall } from './price-book.ts';
+import { mergeLines, type PriceBook, type PricedCall, priceBound, priceCall } from './price-book.ts';
 import type { MeteredUsage } from './usage.ts';
 
 /*
@@ -24,6 +24,9 @@ export interface Hold {
   readonly chargeId: number;
   readonly amount: NanoUsd;
 }
+
+/** Told the meters that consumed more than they were allowed to, so that whoever is behind them can be avoided. */
+export type OnOverrun = (meters: readonly string[]) => void;
 
 /** Why a hold was refused. */
 export interface Refusal {
@@ -53,14 +56,26 @@ export interface Ledger {
 
 export const isRefusal = (result: Hold | Refusal): result is Refusal => 'needed' in result;
 
-export function createLedger(charges: ChargeStore, prices: PriceBook, now: () => number): Ledger {
+interface LedgerParts {
+  readonly charges: ChargeStore;
+  readonly prices: PriceBook;
+  readonly now: () => number;
+  readonly onOverrun: OnOverrun;
+}
+
+export function createLedger(
+  charges: ChargeStore,
+  prices: PriceBook,
+  now: () => number,
+  onOverrun: OnOverrun = () => undefined,
+): Ledger {
   return {
-    openBudget: (limits) => openBudget(charges, prices, now, limits),
+    openBudget: (limits) => openBudget({ charges, prices, now, onOverrun }, limits),
     recover: () => charges.settleAbandoned(),
   };
 }
 
-function openBudget(charges: ChargeStore, prices: PriceBook, now: () => number, limits: BudgetLimits): Budget {
+function openBudget({ charges, prices, now, onOverrun }: LedgerParts, limits: BudgetLimits): Budget {
   const { runId, keyName } = limits;
   const runScope: Scope = { name: `run:${runId}`, limitNano: limits.maxCost };
   const scopes = (): Scope[] => [
@@ -74,19 +89,24 @@ function openBudget(charges: ChargeStore, prices: PriceBook, now: () => number, 
     return limitNano - spentNano - heldNano;
   };
 
-  const open = new Set<Hold>();
-  const closing = (hold: Hold) => {
-    if (!open.delete(hold)) throw new Error(`charge ${hold.chargeId} was closed before`);
+  /** With what each meter may consume. */
+  const open = new Map<Hold, PricedCall>();
+  const closing = (hold: Hold): PricedCall => {
+    const bound = open.get(hold);
+    if (!bound) throw new Error(`charge ${hold.chargeId} was closed before`);
+    open.delete(hold);
+    return bound;
   };
 
   return {
     hold: (bound, keepBack) => {
-      const amount = priceBound(bound, prices).total;
+      const priced = priceBound(bound, prices);
+      const amount = priced.total;
       const request = { runId, keyName, atMs: now(), amountNano: amount, keepBackNano: keepBack, scopes: scopes() };
       const result = charges.hold(request);
       if (result.held) {
         const hold = { chargeId: result.chargeId, amount };
-        open.add(hold);
+        open.set(hold, priced);
         return hold;
       }
       return {
@@ -96,7 +116,7 @@ function openBudget(charges: ChargeStore, prices: PriceBook, now: () => number, 
       };
     },
     settle: (hold, usage) => {
-      closing(hold);
+      const bound = closing(hold);
       const priced = priceCall(usage, prices);
       const lines = priced.lines.map(({ meter, usage: used, cost, estimated }) => ({
         meter,
@@ -105,7 +125,9 @@ function openBudget(charges: ChargeStore, prices: PriceBook, now: () => number, 
         estimated,
       }));
       charges.settle(hold.chargeId, priced.total, JSON.stringify(lines));
-      return { ...priced, overrun: priced.total > hold.amount };
+      const overrun = priced.total > hold.amount;
+      if (overrun) onOverrun(metersOver(bound, priced));
+      return { ...priced, overrun };
     },
     release: (hold) => {
       closing(hold);
@@ -116,6 +138,13 @@ function openBudget(charges: ChargeStore, prices: PriceBook, now: () => number, 
       return least === Number.POSITIVE_INFINITY ? undefined : nanoUsd(Math.max(0, least));
     },
   };
+}
+
+function metersOver(bound: PricedCall, billed: PricedCall): string[] {
+  const costOf = (lines: PricedCall['lines'], meter: string) => lines.find((line) => line.meter === meter)?.cost ?? 0;
+  const billedLines = mergeLines(billed.lines);
+  const boundLines = mergeLines(bound.lines);
+  return billedLines.flatMap(({ meter }) => (costOf(billedLines, meter) > costOf(boundLines, meter) ? [meter] : []));
 }
 
 const utcDay = (instantMs: number): string => new Date(instantMs).toISOString().slice(0, 10);

@@ -31,13 +31,15 @@ export function createBreaker({ failuresToOpen, coolDownMs, now }: BreakerOption
   let failures = 0;
   let openedAtMs: number | undefined;
   let trialSinceMs: number | undefined;
+  let fault = 'failing repeatedly';
 
   const restMs = () => (openedAtMs === undefined ? 0 : Math.max(0, openedAtMs + coolDownMs - now()));
   const state = (): BreakerState => {
     if (openedAtMs === undefined) return 'closed';
     return restMs() > 0 ? 'open' : 'half_open';
   };
-  const open = () => {
+  const open = (because: string) => {
+    fault = because;
     openedAtMs = now();
   };
   const trialRunning = () => trialSinceMs !== undefined && now() < trialSinceMs + coolDownMs;
@@ -50,7 +52,7 @@ export function createBreaker({ failuresToOpen, coolDownMs, now }: BreakerOption
       return;
     }
     failures += 1;
-    if (openedAtMs !== undefined || failures >= failuresToOpen) open();
+    if (openedAtMs !== undefined || failures >= failuresToOpen) open('failing repeatedly');
   }
 
   return {
@@ -59,7 +61,7 @@ export function createBreaker({ failuresToOpen, coolDownMs, now }: BreakerOption
       const isTrial = state() === 'half_open';
       if (state() === 'open' || (isTrial && trialRunning())) {
         const retryAfterMs = Math.max(1, Math.ceil(restMs()));
-        throw new UpstreamFailure('connection', 'The upstream rests after failing repeatedly.', { retryAfterMs });
+        throw new UpstreamFailure('connection', `The upstream rests after ${fault}.`, { retryAfterMs });
       }
       if (isTrial) trialSinceMs = now();
       let reported = false;
@@ -71,7 +73,7 @@ export function createBreaker({ failuresToOpen, coolDownMs, now }: BreakerOption
         if (isTrial || state() === 'closed') report(outcome);
       };
     },
-    trip: open,
+    trip: () => open('billing more than it was allowed to'),
   };
 }
 

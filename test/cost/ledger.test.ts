@@ -16,6 +16,13 @@ const prices: PriceBook = new Map([
 ]);
 const tokens = (inputTokens: number): MeteredUsage[] => [{ meter: 'answer-1', usage: usageOf({ inputTokens }) }];
 
+const book: PriceBook = new Map(
+  ['meter-0', 'meter-1'].map((meter) => [
+    meter,
+    { rates: ratesFrom({ input: '0.001' }), label: meter, kind: 'model' as const },
+  ]),
+);
+
 function openLedger(): { ledger: Ledger; store: ReturnType<typeof createChargeStore> } {
   const database = openDatabase(':memory:');
   const store = createChargeStore(database, createWriteQueue(database));
@@ -64,6 +71,24 @@ describe('ledger', () => {
     const hold = mustHold(budget.hold(tokens(50), zeroUsd));
     expect(budget.settle(hold, tokens(120))).toMatchObject({ overrun: true, total: 120 });
     expect(budget.remaining()).toBe(0);
+  });
+
+  test('tells which meters were over their own bound, and only when the whole was', () => {
+    const told: string[][] = [];
+    const database = openDatabase(':memory:');
+    const store = createChargeStore(database, createWriteQueue(database));
+    const ledger = createLedger(
+      store,
+      book,
+      () => 0,
+      (meters) => told.push([...meters]),
+    );
+    const budget = openBudget(ledger, 'r');
+    const of = (first: number, second: number) =>
+      [first, second].map((inputTokens, at) => ({ meter: `meter-${at}`, usage: usageOf({ inputTokens }) }));
+    budget.settle(mustHold(budget.hold(of(50, 50), zeroUsd)), of(60, 40));
+    budget.settle(mustHold(budget.hold(of(50, 50), zeroUsd)), of(40, 70));
+    expect(told).toEqual([['meter-1']]);
   });
 
   test('shares the day of a key between its runs', () => {
