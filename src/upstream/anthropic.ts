@@ -1,4 +1,4 @@
-import type { Dispatcher, Response } from 'undici';
+import type { Dispatcher } from 'undici';
 import { createAnthropicAnswer } from './anthropic-answer.ts';
 import { anthropicBody, samplingFields } from './anthropic-request.ts';
 import { cacheMarkIn } from './cache-marks.ts';
@@ -6,7 +6,7 @@ import type { CallLimits, ChatEvent, ChatRequest, ChatUpstream } from './chat.ts
 import { createDispatcher, requestHeaders } from './dispatcher.ts';
 import { failureOfStatus, readWireError } from './failure.ts';
 import { type Patience, startPatience } from './patience.ts';
-import { postJson, readRefusal } from './post.ts';
+import { postJson, type Response, readRefusal } from './post.ts';
 import { readAnswer } from './read-answer.ts';
 
 export interface AnthropicUpstreamOptions {

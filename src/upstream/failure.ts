@@ -21,7 +21,7 @@ export function readWireError(body: unknown): WireError {
   return wireError.safeParse(inner).data ?? {};
 }
 
-interface HeaderReader {
+export interface HeaderReader {
   get(name: string): string | null | undefined;
 }
 

@@ -17,7 +17,8 @@ export function createOpenAiAnswer(mark: CacheMark = 'none'): AnswerReader {
   let usage: Usage | undefined;
   let ended = false;
 
-  function deltasOf(delta: OpenAiDelta): ChatDelta[] {
+  function deltasOf(delta: OpenAiDelta | undefined): ChatDelta[] {
+    if (!delta) return [];
     return [
       // Some servers fill both names with the same words.
       ...spoken('reasoning', reasoning.push(delta.reasoning_content || delta.reasoning || '')),
@@ -51,7 +52,7 @@ export function createOpenAiAnswer(mark: CacheMark = 'none'): AnswerReader {
       if (!choice) return [];
       finishWord = choice.finish_reason || finishWord;
       if (finishWord === 'error') throw failureOf('server_error', usage);
-      return deltasOf(choice.delta ?? choice.message ?? {});
+      return deltasOf(choice.delta ?? choice.message);
     },
     close() {
       if (finishWord === undefined && !ended) throw failureOf('cut_stream', usage);

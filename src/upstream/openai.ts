@@ -1,15 +1,13 @@
-import OpenAI, { APIError } from 'openai';
-import { type Dispatcher, fetch as undiciFetch } from 'undici';
+import type { Dispatcher } from 'undici';
 import { cacheMarkIn } from './cache-marks.ts';
 import type { CallLimits, ChatEvent, ChatRequest, ChatUpstream } from './chat.ts';
 import { dialectFor, type OpenAiDialect } from './dialect.ts';
 import { createDispatcher, requestHeaders } from './dispatcher.ts';
-import { failureOfStatus } from './failure.ts';
 import { createOpenAiAnswer } from './openai-answer.ts';
 import { openAiBody } from './openai-request.ts';
 import { startPatience } from './patience.ts';
+import { postAccepted } from './post.ts';
 import { readAnswer } from './read-answer.ts';
-import { wellFormedJson } from './well-formed.ts';
 
 export interface OpenAiUpstreamOptions {
   /** What the configuration calls it; never its host. */
@@ -25,58 +23,20 @@ export interface OpenAiUpstreamOptions {
 
 /** A chat model behind any OpenAI-compatible server. One attempt a call: retrying is `withRetries`' business. */
 export function createOpenAiUpstream(options: OpenAiUpstreamOptions): ChatUpstream {
-  const client = createClient(options);
-  const dialect = options.dialect ?? dialectFor(options.baseUrl);
+  const { name, baseUrl, apiKey, dispatcher = createDispatcher(), dialect = dialectFor(baseUrl) } = options;
+  const url = `${baseUrl.replace(/\/+$/, '')}/chat/completions`;
+  const endpoint = { url, headers: requestHeaders(apiKey), dispatcher };
 
   async function* complete(request: ChatRequest, limits: CallLimits): AsyncGenerator<ChatEvent, void> {
+    const body = openAiBody(request, dialect);
     const patience = startPatience(limits);
     try {
-      const response = await patience.during(post(client, openAiBody(request, dialect), patience.signal));
-      yield* readAnswer(response, createOpenAiAnswer(cacheMarkIn([request.messages, request.options])), patience);
+      const answer = createOpenAiAnswer(cacheMarkIn([request.messages, request.options]));
+      yield* readAnswer(await postAccepted(endpoint, body, patience), answer, patience);
     } finally {
       patience.end();
     }
   }
 
-  return { name: options.name, complete };
-}
-
-function createClient({ baseUrl, apiKey, dispatcher = createDispatcher() }: OpenAiUpstreamOptions): OpenAI {
-  const headers = requestHeaders(apiKey);
-  const send = (url: string, { method, body, signal }: RequestInit) =>
-    undiciFetch(url, {
-      method: method ?? 'POST',
-      headers,
-      body: wellFormedJson(String(body)),
-      signal: signal ?? null,
-      dispatcher,
-      // A redirect would carry the conversation to a host that nobody configured.
-      redirect: 'manual',
-    });
-  return new OpenAI({
-    baseURL: baseUrl,
-    apiKey: 'sent by our own headers',
-    // Said explicitly, because what is left out the library takes from the environment.
-    adminAPIKey: null,
-    organization: null,
-    project: null,
-    webhookSecret: null,
-    logLevel: 'off',
-    maxRetries: 0,
-    timeout: longestTimerMs,
-    // undici's fetch and Node's are the same thing to call, but TypeScript knows them as two.
-    fetch: send as unknown as typeof fetch,
-  });
-}
-
-/** Patience ends every call; the library's own clock must not be faster. */
-const longestTimerMs = 2 ** 31 - 1;
-
-async function post(client: OpenAI, body: object, signal: AbortSignal): Promise<Response> {
-  try {
-    return await client.post('/chat/completions', { body, signal, stream: true }).asResponse();
-  } catch (thrown) {
-    if (!(thrown instanceof APIError) || thrown.status === undefined) throw thrown;
-    throw failureOfStatus(thrown.status, thrown.headers ?? new Headers(), thrown.error, Date.now());
-  }
+  return { name, complete };
 }

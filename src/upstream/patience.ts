@@ -24,6 +24,9 @@ export interface PatienceLimits {
   readonly betweenTokensTimeoutMs: number;
 }
 
+/** Nobody sees it; without a reason of ours, every call would make up an exception with a stack. */
+const callIsOver = new Error('The call is over.');
+
 export function startPatience(limits: PatienceLimits): Patience {
   const network = new AbortController();
   const cancel = () => network.abort();
@@ -61,7 +64,7 @@ export function startPatience(limits: PatienceLimits): Patience {
     },
     end() {
       limits.signal.removeEventListener('abort', cancel);
-      network.abort();
+      network.abort(callIsOver);
     },
   };
 }

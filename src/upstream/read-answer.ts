@@ -1,7 +1,8 @@
 import type { Usage } from '../cost/usage.ts';
 import { type ChatDelta, type ChatEnd, type ChatEvent, UpstreamFailure } from './chat.ts';
-import { failureOf, failureOfBody } from './failure.ts';
+import { failureOfBody } from './failure.ts';
 import { closingPauseMs, type Patience, patiently, readText } from './patience.ts';
+import type { Response } from './post.ts';
 import { readData } from './sse.ts';
 
 /** One streamed answer being read, frame by frame; what a dialect has to know. */
@@ -18,25 +19,14 @@ export interface AnswerReader {
   close(): { readonly rest: readonly ChatDelta[]; readonly end: ChatEnd };
 }
 
-/** What the two kinds of fetch agree on. */
-interface StreamedResponse {
-  readonly body: unknown;
-  readonly headers: { get(name: string): string | null };
-}
-
 /** The events of an answer as they arrive. Only what the answer itself says renews patience; pings and comments do not. */
 export async function* readAnswer(
-  response: StreamedResponse,
+  response: Response,
   answer: AnswerReader,
   patience: Patience,
 ): AsyncGenerator<ChatEvent, void> {
   try {
-    for await (const data of readFrames(response, patience)) {
-      const deltas = answer.ended ? [] : answer.read(data);
-      if (answer.ended) patience.renew(closingPauseMs);
-      else if (deltas.length > 0) patience.renew();
-      yield* deltas;
-    }
+    for await (const together of readFrames(response, patience)) yield* deltasIn(together, answer, patience);
   } catch (thrown) {
     const failure = failureOfBody(thrown, answer.usage);
     // A connection that dies between the last token and the closing word takes nothing away from the answer.
@@ -47,12 +37,19 @@ export async function* readAnswer(
   yield end;
 }
 
-async function* readFrames({ body, headers }: StreamedResponse, patience: Patience): AsyncGenerator<string, void> {
-  if (!body) throw failureOf('malformed');
-  const chunks = body as AsyncIterable<Uint8Array>; // Web streams of Node and undici are iterable.
+async function* readFrames({ body, headers }: Response, patience: Patience): AsyncGenerator<string[], void> {
   // A server that ignores `stream: true` gives its whole answer as if it had been the only frame.
-  if (/json/i.test(headers.get('content-type') ?? '')) yield await readText(chunks, patience);
-  else yield* readData(patiently(chunks, patience));
+  if (/json/i.test(headers.get('content-type') ?? '')) yield [await readText(body, patience)];
+  else yield* readData(patiently(body, patience));
+}
+
+function* deltasIn(frames: readonly string[], answer: AnswerReader, patience: Patience): Generator<ChatDelta, void> {
+  for (const data of frames) {
+    const deltas = answer.ended ? [] : answer.read(data);
+    if (answer.ended) patience.renew(closingPauseMs);
+    else if (deltas.length > 0) patience.renew();
+    yield* deltas;
+  }
 }
 
 /** A piece of text as an event, unless it is empty. */

@@ -1,9 +1,8 @@
 import type { Dispatcher } from 'undici';
 import type { CallLimits, ChatEvent, ChatRequest, ChatUpstream } from './chat.ts';
 import { createDispatcher, requestHeaders } from './dispatcher.ts';
-import { failureOfStatus } from './failure.ts';
 import { startPatience } from './patience.ts';
-import { postJson, readRefusal } from './post.ts';
+import { postAccepted } from './post.ts';
 import { readAnswer } from './read-answer.ts';
 import { createResponsesAnswer } from './responses-answer.ts';
 import { responsesBody } from './responses-request.ts';
@@ -29,12 +28,7 @@ export function createResponsesUpstream(options: ResponsesUpstreamOptions): Chat
     const body = responsesBody(request);
     const patience = startPatience(limits);
     try {
-      const response = await postJson(endpoint, body, patience);
-      if (!response.ok) {
-        const refusal = await readRefusal(response, patience);
-        throw failureOfStatus(response.status, response.headers, refusal, Date.now());
-      }
-      yield* readAnswer(response, createResponsesAnswer(), patience);
+      yield* readAnswer(await postAccepted(endpoint, body, patience), createResponsesAnswer(), patience);
     } finally {
       patience.end();
     }

@@ -100,16 +100,14 @@ export function dataOf(frame: Buffer): string | undefined {
   return data.join('\n') || undefined;
 }
 
-/** The data of every frame of a stream, in order. */
-export async function* readData(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string, void> {
+/** The data of every frame of a stream, in order, as many at a time as came in together. */
+export async function* readData(chunks: AsyncIterable<Uint8Array>): AsyncGenerator<string[], void> {
   const buffer = createFrameBuffer();
-  for await (const chunk of chunks) yield* dataIn(buffer.push(chunk));
-  yield* dataIn(buffer.rest());
+  for await (const chunk of chunks) {
+    const region = buffer.push(chunk);
+    if (region.length > 0) yield dataIn(region);
+  }
+  yield dataIn(buffer.rest());
 }
 
-function* dataIn(region: Buffer): Generator<string, void> {
-  for (const frame of splitFrames(region)) {
-    const data = dataOf(frame);
-    if (data !== undefined) yield data;
-  }
-}
+const dataIn = (region: Buffer): string[] => splitFrames(region).flatMap((frame) => dataOf(frame) ?? []);

@@ -125,9 +125,6 @@ describe('the request', () => {
       authorization: `Bearer ${key}`,
       'content-type': 'application/json',
       'accept-encoding': 'identity',
-      accept: '*/*',
-      'accept-language': '*',
-      'sec-fetch-mode': 'cors',
       'user-agent': 'orchestra',
     });
   });

@@ -15,7 +15,7 @@ async function* stream(pieces: readonly Uint8Array[]): AsyncGenerator<Uint8Array
 
 async function dataFrom(pieces: readonly Uint8Array[]): Promise<string[]> {
   const all: string[] = [];
-  for await (const data of readData(stream(pieces))) all.push(data);
+  for await (const together of readData(stream(pieces))) all.push(...together);
   return all;
 }
 
