@@ -33,6 +33,19 @@ export const chatMessage = z.looseObject({
 });
 export type ChatMessage = z.infer<typeof chatMessage>;
 
+const tokenChance = z.object({
+  token: z.string(),
+  /** Natural log of the chance. */
+  logprob: z.number(),
+  /** Of a character that spans tokens, only its own. */
+  bytes: z.array(z.int()),
+});
+export type TokenChance = z.infer<typeof tokenChance>;
+
+/** One token of an answer, and what might have stood in its place, likeliest first. */
+export const tokenLogprob = tokenChance.extend({ top_logprobs: z.array(tokenChance) });
+export type TokenLogprob = z.infer<typeof tokenLogprob>;
+
 /** All text of a message; other parts become a placeholder with kind and size so that the policy knows of them. */
 export function textOf(message: ChatMessage): string {
   if (message.content === null || message.content === undefined) return '';

@@ -1,4 +1,4 @@
-import type { ChatMessage } from '../contract/chat.ts';
+import type { ChatMessage, TokenLogprob } from '../contract/chat.ts';
 import type { Segment } from '../contract/segment.ts';
 
 /** What training changed in some weights, in a file of its own: LoRA, made for one base model. */
@@ -95,6 +95,8 @@ export interface GenerateRequest {
   readonly topP: number;
   readonly stop: readonly string[];
   readonly seed: number;
+  /** 0 to 20: text comes with its tokens' chances, and so many alternatives to each; left out: without. */
+  readonly topLogprobs?: number | undefined;
   /** The text will be JSON that this schema allows; a schema that cannot be enforced is `invalid`, by name. */
   readonly jsonSchema?: unknown;
   /** Owner of a private run: what it leaves in the KV cache is erased before anybody else gets the lane. */
@@ -107,7 +109,7 @@ export interface GenerateRequest {
 }
 
 export type GenerateEvent =
-  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'text'; readonly text: string; readonly logprobs?: readonly TokenLogprob[] | undefined }
   | { readonly type: 'end'; readonly finishReason: 'stop' | 'length'; readonly usage: EngineUsage };
 
 /**

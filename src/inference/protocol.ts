@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { tokenLogprob } from '../contract/chat.ts';
 import type {
   Adapter,
   EngineFailureKind,
@@ -42,7 +43,7 @@ const id = count;
 const usage = z.object({ promptTokens: count, cachedTokens: count, outputTokens: count });
 
 const generateEvent = z.discriminatedUnion('type', [
-  z.object({ type: z.literal('text'), text: z.string() }),
+  z.object({ type: z.literal('text'), text: z.string(), logprobs: z.array(tokenLogprob).readonly().optional() }),
   z.object({ type: z.literal('end'), finishReason: z.enum(['stop', 'length']), usage }),
 ]);
 

@@ -23,6 +23,7 @@ interface Waypoint {
 
 /** Less likely tokens are never sampled: sorting a vocabulary of 49,152 costs a quarter of a small model's time. */
 const sampledTopK = 1_000;
+const samplerLimits = { topK: sampledTopK, minP: 0, yieldEogToken: true };
 
 const never = new AbortController().signal;
 const anyTime: Urgency = { arrivedAtMs: 0, inProgress: false };
@@ -157,19 +158,40 @@ export class Sequence {
   }
 
   /** Sampled tokens one by one, the end token included. Ends by itself only when the context is full. */
-  async *sample(tokens: readonly Token[], sampling: Sampling, signal: AbortSignal): AsyncGenerator<Token, void> {
+  sample(tokens: readonly Token[], sampling: Sampling, signal: AbortSignal): AsyncGenerator<Token, void> {
+    const begin = (rest: Token[]) => this.#native.evaluate(rest, { ...sampling, ...samplerLimits });
+    return this.#write(tokens, begin, () => undefined, signal);
+  }
+
+  /** The same, each with the chances among which it was chosen, likeliest first; by `pick` where there is one. */
+  async *sampleOpenly(
+    tokens: readonly Token[],
+    sampling: Sampling,
+    pick: ((chances: Chances) => Token) | undefined,
+    signal: AbortSignal,
+  ): AsyncGenerator<{ readonly token: Token; readonly chances: Chances }, void> {
+    const begin = (rest: Token[]) =>
+      this.#native.evaluateWithMetadata(rest, { probabilities: true }, { ...sampling, ...samplerLimits });
+    let picked: Token | undefined;
+    for await (const { token, probabilities } of this.#write(tokens, begin, () => picked, signal)) {
+      picked = pick?.(probabilities);
+      yield { token: picked ?? token, chances: probabilities };
+    }
+  }
+
+  async *#write<Written>(
+    tokens: readonly Token[],
+    begin: (rest: Token[]) => AsyncGenerator<Written, void | Token, Token | undefined>,
+    replacement: () => Token | undefined,
+    signal: AbortSignal,
+  ): AsyncGenerator<Written, void> {
     const rest = await this.#read(tokens, tokens.length - 1, signal);
-    const generator = this.#native.evaluate([...rest], {
-      ...sampling,
-      topK: sampledTopK,
-      minP: 0,
-      yieldEogToken: true,
-    });
+    const generator = begin([...rest]);
     let pending = rest.length;
     try {
       for (;;) {
         const kind = pending > 1 ? 'prefill' : 'decode';
-        const { value, done } = await this.#take(kind, signal, pending, () => generator.next());
+        const { value, done } = await this.#take(kind, signal, pending, () => generator.next(replacement()));
         if (pending > 0) this.#finishPrompt(pending);
         pending = 0;
         if (done) return;
@@ -177,7 +199,7 @@ export class Sequence {
         if (this.heldTokens >= this.#limits.contextTokens - 1) return;
       }
     } finally {
-      await generator.return();
+      await generator.return(undefined);
     }
   }
 

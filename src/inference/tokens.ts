@@ -2,6 +2,7 @@ import { LRUCache } from 'lru-cache';
 import { type LlamaModel, LlamaText, SpecialTokensText, type Token, type Tokenizer } from 'node-llama-cpp';
 import type { Segment } from '../contract/segment.ts';
 import { EngineFailure } from './engine.ts';
+import { tokenBytes } from './token-bytes.ts';
 
 /** Token ids of trusted and untrusted text. The only place that decides what may become a control token. */
 export interface ModelTokens {
@@ -14,6 +15,8 @@ export interface ModelTokens {
   ofText(text: string): Token[];
   /** Text of generated tokens; control tokens vanish unless `markup` is asked for. */
   toText(tokens: readonly Token[], before: readonly Token[], options?: { readonly markup: boolean }): string;
+  /** Of one token, of which a character may have several; a control token's are its name's. */
+  bytesOf(token: Token, before: readonly Token[]): Buffer;
   isEnd(token: Token): boolean;
   /** What the model says when its turn is over. */
   readonly endOfTurn: Token;
@@ -50,6 +53,7 @@ export function modelTokens(model: LlamaModel): ModelTokens {
     },
     ofText: (text) => (text === '' ? [] : plain(text)),
     toText: (tokens, before, options) => model.detokenize(tokens, options?.markup ?? false, before),
+    bytesOf: tokenBytes(model),
     isEnd: (token) => model.isEogToken(token),
     endOfTurn: endOfTurnOf(model),
   };

@@ -73,6 +73,7 @@ export function checkGenerateRequest(request: Omit<GenerateRequest, 'signal'>): 
   requireInteger('maxTokens', request.maxTokens, 1, 2 ** 31 - 1);
   requireNumber('temperature', request.temperature, 0, 2);
   requireNumber('topP', request.topP, Number.MIN_VALUE, 1);
+  if (request.topLogprobs !== undefined) requireInteger('topLogprobs', request.topLogprobs, 0, 20);
   require(request.stop.length <= mostStops, `there can be at most ${mostStops} stop strings`);
   require(!request.stop.includes(''), 'a stop string cannot be empty');
   requireInteger('seed', request.seed, 0, largestSeed);

@@ -10,6 +10,7 @@ import type {
 } from '../../src/inference/engine.ts';
 import { writeModel } from '../support/gguf/tiny-model.ts';
 import { adapterContract } from './adapter-contract.ts';
+import { logprobsContract } from './logprobs-contract.ts';
 import {
   attentive,
   endless,
@@ -84,6 +85,7 @@ export function engineContract(name: string, start: Start): void {
       withoutSnapshots(withEngine(start, attentive, { contextTokens: 4_096, sequences: 2, snapshotBytes: 0 })));
     describe('judge', () => judging(withEngine(start, attentive, { contextTokens: 1_024 })));
     describe('structured text', () => structuredText(withEngine(start, attentive, { sequences: 2 })));
+    describe('logprobs', () => logprobsContract(start));
     describe('adapters', () => adapterContract(start));
     describe('the line', () => waiting(withEngine(start, endless, { contextTokens: 16_384 })));
     describe('closing', () => closing(start));

@@ -1,3 +1,4 @@
+import type { TokenLogprob } from '../../src/contract/chat.ts';
 import type { EngineOptions, GenerateEvent, GenerateRequest, InferenceEngine } from '../../src/inference/engine.ts';
 import { type TinyAdapterOptions, tinyAdapter, tinyModel } from '../support/gguf/tiny-model.ts';
 
@@ -70,14 +71,17 @@ export const generateRequest = (changes: Partial<GenerateRequest> = {}): Generat
 export interface Generated {
   readonly text: string;
   readonly pieces: readonly string[];
+  readonly logprobs: readonly TokenLogprob[];
   readonly end: Extract<GenerateEvent, { type: 'end' }>;
 }
 
 export async function generated(engine: InferenceEngine, request: GenerateRequest): Promise<Generated> {
   const pieces: string[] = [];
+  const logprobs: TokenLogprob[] = [];
   for await (const event of engine.generate(request)) {
-    if (event.type === 'end') return { text: pieces.join(''), pieces, end: event };
+    if (event.type === 'end') return { text: pieces.join(''), pieces, logprobs, end: event };
     pieces.push(event.text);
+    logprobs.push(...(event.logprobs ?? []));
   }
   throw new Error('the stream ended without an end event');
 }
