@@ -36,8 +36,9 @@ export interface ConfinedProcess {
   pipe(descriptor: number): Duplex;
   readonly isRunning: () => boolean;
   readonly kill: () => void;
-  /** Lets our own process end although it is there. */
+  /** Lets our own process end although it is there; to be taken back before anybody waits for it. */
   readonly unref: () => void;
+  readonly ref: () => void;
   /**
    * Waits until every holder of its pipes is gone.
    * @throws AbortError when the signal fires, and what `spawn` throws when the program cannot start.
@@ -81,11 +82,19 @@ export function startConfined({ command, descriptors, outputBytes, errorBytes }:
       kill();
     }
   };
-  const unref = () => {
-    child.unref();
-    for (const pipe of child.stdio) if (pipe instanceof Socket) pipe.unref();
+  const handles = [child, ...child.stdio.filter((pipe) => pipe instanceof Socket)];
+  return {
+    pipe: (descriptor) => pipeOf(child, descriptor),
+    isRunning: () => isRunning(child),
+    kill,
+    unref: () => {
+      for (const handle of handles) handle.unref();
+    },
+    ref: () => {
+      for (const handle of handles) handle.ref();
+    },
+    end,
   };
-  return { pipe: (descriptor) => pipeOf(child, descriptor), isRunning: () => isRunning(child), kill, unref, end };
 }
 
 /** Starts a process, feeds it and waits for its end. */

@@ -86,6 +86,8 @@ async function runIn(
   wallMs: number,
   signal: AbortSignal,
 ): Promise<CodeResult> {
+  // Once a timer has killed it, nothing else keeps our process waiting for its end.
+  process.ref();
   if (!(await startedInTime(process, started, signal))) {
     const { stderr } = await process.end(startMs, signal);
     return unavailable(stderr.trim() || 'the interpreter did not start');

@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { dirname } from 'node:path';
+import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
@@ -25,6 +25,11 @@ test('without namespaces code runs only where the operator accepts that, and the
   const { refused, ...accepted } = JSON.parse(stdout);
   expect(refused).toMatchObject({ available: false, reason: expect.stringContaining('accept_weak_isolation: true') });
   expect(accepted).toEqual({ name: 'pyodide, weakly isolated', stdout: '42\n', debuggerIsOpen: false });
+}, 120_000);
+
+test('a program that is killed for its time is told, even where nothing else keeps the process alive', async () => {
+  const { stdout } = await run(process.execPath, ['--import', 'tsx', join(dirname(script), 'late-program.ts')]);
+  expect(stdout).toBe('timeout');
 }, 120_000);
 
 test('a Node that does not ignore the signal opens its debugger', async () => {
