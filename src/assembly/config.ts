@@ -120,6 +120,7 @@ const toolSchema = z.discriminatedUnion('kind', [
   z.strictObject({
     kind: z.literal('local_search'),
     folders: z.array(folder).min(1),
+    data: z.boolean().default(false).describe('also JSON and CSV files, beside Markdown, text and HTML'),
     privacy,
     price: priceSchema.optional(),
   }),

@@ -28,6 +28,7 @@ export async function openSources(config: Config, embedder: Embedder | undefined
         name,
         meter: toolMeter(name),
         folders: tool.folders,
+        withData: tool.data,
         privacy: tool.privacy,
         ...(embedder ? { embedder } : {}),
       });

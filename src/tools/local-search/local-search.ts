@@ -17,6 +17,8 @@ export interface LocalSearchOptions {
   readonly name: string;
   readonly meter: string;
   readonly folders: readonly string[];
+  /** JSON and CSV files too, which are seldom written to be read. */
+  readonly withData?: boolean;
   /** Class of the documents: their text travels to no slot of a lower one. */
   readonly privacy: PrivacyClass;
   /** With it, passages are found by meaning as well; words alone until they are embedded, and without it. */
@@ -55,8 +57,8 @@ const oneSearch = usageOf({ calls: 1 });
 const fusedDepth = 50;
 
 /**
- * BM25 over folders of Markdown, text and HTML, in memory, fused with nearness of meaning where there is an embedder. The query never leaves the process, so the source itself is
- * `local` whatever class its documents have.
+ * BM25 over folders of Markdown, text and HTML, in memory, fused with nearness of meaning where there is an embedder. The
+ * query never leaves the process, so the source itself is `local` whatever class its documents have.
  * @throws when a folder cannot be read
  */
 export async function createLocalSearch(options: LocalSearchOptions): Promise<LocalSearch> {
@@ -129,7 +131,10 @@ function createIndex() {
   };
 }
 
-async function fill(index: Index, { folders, signal }: LocalSearchOptions): Promise<LocalSearchStats> {
+async function fill(
+  index: Index,
+  { folders, withData = false, signal }: LocalSearchOptions,
+): Promise<LocalSearchStats> {
   const counts = { files: 0, chunks: 0, skipped: { too_large: 0, unreadable: 0 } };
   const breathe = createBreather();
   const take = async (file: TextFile) => {
@@ -141,7 +146,7 @@ async function fill(index: Index, { folders, signal }: LocalSearchOptions): Prom
     }
   };
   for (const folder of folders) {
-    for await (const file of walkFolder(folder)) {
+    for await (const file of walkFolder(folder, withData)) {
       if (signal?.aborted) throw cancelled();
       if ('skipped' in file) counts.skipped[file.skipped] += 1;
       else await take(file);
