@@ -46,6 +46,31 @@ test('config print shows a file that reads back as the same, secrets hidden', { 
   });
 });
 
+test('config print hides what is secret in an address, and nothing else of it', { timeout: patienceMs }, async () => {
+  place = openWorkplace();
+  place.write('orchestra.yaml', {
+    upstreams: {
+      account: { kind: 'openai', base_url: 'https://me:sk-secret@api.example.com:8443/v1' },
+      token: { kind: 'openai', base_url: 'https://sk-secret@api.example.com/v1' },
+      parameter: { kind: 'openai', base_url: '${ADDRESS}' },
+      plain: { kind: 'openai', base_url: 'https://api.example.com/v1/' },
+    },
+    tools: { web: { kind: 'searxng', base_url: 'http://u:secret@10.0.0.1:8080/search#secret' } },
+  });
+  const printing = place.start(['config', 'print'], { ADDRESS: 'https://x.example/v1?key=sk-secret&v=2&key=secret-2' });
+  expect(await printing.ended).toBe(0);
+  const printed = printing.output();
+  expect(printed).not.toContain('secret');
+  const addresses = [...printed.matchAll(/base_url: (\S+)/g)].map(([, address]) => address);
+  expect(addresses).toEqual([
+    'https://(hidden)@api.example.com:8443/v1',
+    'https://(hidden)@api.example.com/v1',
+    'https://x.example/v1?key=(hidden)&v=(hidden)',
+    'https://api.example.com/v1/',
+    'http://(hidden)@10.0.0.1:8080/search',
+  ]);
+});
+
 test('config print without a file shows the defaults, and they read back', { timeout: patienceMs }, async () => {
   place = openWorkplace();
   const printing = place.start(['config', 'print'], { OPENAI_API_KEY: 'sk-secret-of-cloud', PORT: '4000' });
