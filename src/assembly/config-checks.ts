@@ -85,6 +85,9 @@ function serverChecks(config: Config): string[] {
   if (policy.backend === 'llama' && policy.model === undefined) {
     problems.push('policy.model: the llama backend needs one: an id of models/downloads.json or a path to a GGUF');
   }
+  if (policy.backend === 'estimate' && policy.contract !== undefined) {
+    problems.push('policy.contract: `estimate` reads no prompt: leave it out');
+  }
   return [...problems, ...remotePolicyChecks(config)];
 }
 

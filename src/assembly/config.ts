@@ -73,6 +73,10 @@ const policySchema = z.strictObject({
   fallback: z.enum(['estimate', 'none']).default('estimate'),
   device: z.enum(['cpu', 'cuda']).optional().describe('left out: cuda where a GPU is visible, said at start'),
   context: z.int().min(512).optional(),
+  contract: z
+    .enum(['slots-1', 'slots-2'])
+    .optional()
+    .describe('what a model was trained on that models/downloads.json does not know; slots-1 when left out'),
   thought: z.int().min(0).optional().describe('most tokens of free thought before a choice'),
   threads: z.int().min(1).optional(),
   price: priceSchema.optional(),

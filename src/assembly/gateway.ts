@@ -97,7 +97,7 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
     onError: ({ code, cause }, runId) => {
       // The others are told in full where they are answered; these two keep their cause from the client.
       if (code === 'internal' || code === 'policy_unavailable') {
-        log.app?.log.error({ err: cause, runId }, 'a run failed');
+        log.app?.log.error({ err: cause, runId }, 'a run or its policy failed');
       }
     },
   });

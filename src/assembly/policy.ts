@@ -56,17 +56,21 @@ export async function openPolicy(
 /** Only a note where the weights cannot be had. */
 async function openLlama(
   model: string,
-  { context, thought, device, threads }: Config['policy'],
+  { contract: written, context, thought, device, threads }: Config['policy'],
   place: ModelsPlace,
 ): Promise<Omit<OpenedPolicy, 'fallback'> | { readonly note: string }> {
   const contextTokens = context ?? unknownPolicy.contextTokens;
   const opened = await openEngine({ model, contextTokens, sequences: 1, device, threads }, place);
   if (!opened.engine) return { note: opened.note };
   const { engine, found } = opened;
-  const facts = found.entry?.policy ?? unknownPolicy;
+  const facts = found.entry?.policy ?? { ...unknownPolicy, contract: written ?? unknownPolicy.contract };
   if (facts.contract === 'beliefs-1') {
     await engine.close();
     throw new ConfigError([`policy.model: ${model} speaks contract beliefs-1, which this version does not serve`]);
+  }
+  if (written !== undefined && written !== facts.contract) {
+    await engine.close();
+    throw new ConfigError([`policy.contract: ${model} speaks ${facts.contract}: leave it out`]);
   }
   const policy = createLlamaPolicy({
     name: model,

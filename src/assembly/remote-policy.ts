@@ -6,11 +6,11 @@ import type { Config } from './config.ts';
 import type { ConnectedUpstream, Patience } from './upstreams.ts';
 
 /** What is assumed where the configuration says nothing: how Orchestrator-8B and its like are served as a rule. */
-const usual = { contextTokens: 32_768, thoughtTokens: 2048 } as const;
+const usual = { contract: 'slots-1', contextTokens: 32_768, thoughtTokens: 2048 } as const;
 
 /** The policy that the configuration names on one of its upstreams; undefined when it names none that is there. */
 export function openRemotePolicy(
-  { upstream: name = '', model, context, thought }: Config['policy'],
+  { upstream: name = '', model, contract = usual.contract, context, thought }: Config['policy'],
   upstreams: ReadonlyMap<string, ConnectedUpstream>,
   { firstTokenTimeoutMs, betweenTokensTimeoutMs }: Patience,
 ): Policy | undefined {
@@ -21,7 +21,7 @@ export function openRemotePolicy(
     name: `${name}/${model}`,
     expert: createRemoteExpert({ upstream: upstream.chat, model, firstTokenTimeoutMs, betweenTokensTimeoutMs }),
     place: { upstream: name, privacy, regions },
-    contract: loadContract('slots-1'),
+    contract: loadContract(contract),
     contextTokens: context ?? usual.contextTokens,
     thoughtTokens: thought ?? usual.thoughtTokens,
   });

@@ -23,6 +23,8 @@ interface Deciders {
   readonly policy: Policy;
   readonly fallback: Policy | undefined;
   readonly prices: PriceBook;
+  /** Told what made the fallback decide, where the report does not say it. */
+  readonly onError: (error: OrchestraError, runId: string) => void;
 }
 
 /**
@@ -48,11 +50,14 @@ export async function askPolicy(
   }
   try {
     const opinion = await payFor(policy, input, state, deciders.prices, keepBack);
-    if (!isSane(opinion, input.candidates.length)) throw new Error('its probabilities do not add up');
+    if (!isSane(opinion, input.candidates.length)) {
+      throw new PolicyFailure('its probabilities do not add up', noUsage, false);
+    }
     return { opinion, decidedBy: policy.name };
   } catch (error) {
     if (input.signal.aborted) throw error;
     if (!fallback) throw policyError(error);
+    if (!isTold(error)) deciders.onError(policyError(error), state.spec.runId);
     state.warn(
       'policy_fallback',
       `The policy ${policy.name} could not decide (${reasonOf(error)}); ${fallback.name} did.`,
@@ -117,7 +122,7 @@ const metered = (usage: Usage, estimated = false): readonly MeteredUsage[] => [
 
 function holdFor(budget: Budget, bound: readonly MeteredUsage[], keepBack: NanoUsd) {
   const hold = budget.hold(bound, keepBack);
-  if (isRefusal(hold)) throw new Error('no money is left for its tokens');
+  if (isRefusal(hold)) throw new OrchestraError('budget_exceeded', 'the money left does not cover its decision');
   return hold;
 }
 
@@ -126,10 +131,17 @@ function isSane({ probabilities }: PolicyOpinion, count: number): boolean {
   return probabilities.length === count && probabilities.every((value) => value >= 0) && Math.abs(sum - 1) < 1e-3;
 }
 
-const reasonOf = (error: unknown): string =>
-  error instanceof EngineFailure ? error.kind : error instanceof Error ? error.message : 'unknown reason';
+/** Whether its message is written to be shown. */
+const isTold = (error: unknown): error is PolicyFailure | OrchestraError =>
+  error instanceof PolicyFailure || error instanceof OrchestraError;
+
+function reasonOf(error: unknown): string {
+  if (isTold(error)) return error.message;
+  return error instanceof EngineFailure ? error.kind : 'an error inside the gateway; the log has the cause';
+}
 
 function policyError(error: unknown): OrchestraError {
+  if (error instanceof OrchestraError) return error;
   if (error instanceof EngineFailure && error.kind === 'busy') {
     return new OrchestraError('policy_busy', 'The policy has too many requests waiting.', {
       retryAfterMs: 1000,

@@ -1,4 +1,4 @@
-import { formatUsd, type NanoUsd } from '../cost/money.ts';
+import { addUsd, formatUsd, type NanoUsd, zeroUsd } from '../cost/money.ts';
 import { OrchestraError, toOrchestraError } from '../errors.ts';
 import { type LimitApplied, maskSlots } from '../preferences/limits.ts';
 import type { Slot } from '../preferences/slot.ts';
@@ -38,29 +38,36 @@ export function tooLong({ preferences, needs }: RunSpec, slots: readonly Slot[])
   return new OrchestraError('context_length_exceeded', message, { param: 'messages' });
 }
 
-/** Before anything was spent: no admissible answer fits the money. */
-export function nobodyAffordable(spec: RunSpec, needed: NanoUsd, available: NanoUsd): OrchestraError {
+/** Before anything was spent: no admissible answer fits the money, or not beside the decision that must come first. */
+export function nobodyAffordable(
+  spec: RunSpec,
+  { cheapestAnswer = zeroUsd, decisionCost }: TurnOptions,
+  available: NanoUsd,
+): OrchestraError {
   const { maxCost } = spec.preferences.limits;
+  const needed = addUsd(cheapestAnswer, decisionCost);
+  const what = decisionCost > 0 ? 'a decision and the cheapest answer' : 'the cheapest answer';
   if (maxCost === undefined || maxCost >= needed) {
     return new OrchestraError(
       'budget_exceeded',
-      `This key may spend ${formatUsd(available)} USD more today; the cheapest answer may cost ${formatUsd(needed)} USD.`,
+      `This key may spend ${formatUsd(available)} USD more today; ${what} may cost ${formatUsd(needed)} USD.`,
       { details: { needed_usd: formatUsd(needed), available_usd: formatUsd(available) } },
     );
   }
   return new OrchestraError(
     'limits_unsatisfiable',
-    `preferences.max_cost_usd is ${formatUsd(maxCost)}; the cheapest answer needs up to ${formatUsd(needed)}.`,
+    `preferences.max_cost_usd is ${formatUsd(maxCost)}; ${what} ${decisionCost > 0 ? 'need' : 'needs'} up to ${formatUsd(needed)}.`,
     { param: 'preferences.max_cost_usd', details: { needed_usd: formatUsd(needed) } },
   );
 }
 
 /** In the middle of a run no choice is left: every answer slot failed, or the money went to somebody else meanwhile. */
-export function nothingLeft(state: RunState, { ruledOut }: TurnOptions): OrchestraError {
+export function nothingLeft(state: RunState, { ruledOut, decisionCost }: TurnOptions): OrchestraError {
   const failures = [...state.failures].map(([slot, { reason, failure }]) => ({ slot, reason, kind: failure }));
   const details = { failures, ruled_out: ruledOut };
-  if (failures.length === 0) {
-    return new OrchestraError('budget_exceeded', 'The money left admits no answer any more.', { details });
+  if (failures.length === 0 || decisionCost > 0) {
+    const what = decisionCost > 0 ? 'decision with an answer behind it' : 'answer';
+    return new OrchestraError('budget_exceeded', `The money left admits no ${what} any more.`, { details });
   }
   const all = (kind: string) => failures.every((failure) => failure.kind === kind);
   const told = failures.map(({ slot, reason }) => `${slot}: ${reason}`).join('; ');

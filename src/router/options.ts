@@ -2,7 +2,7 @@ import { type OpenChoice, openChoices } from '../contract/choices.ts';
 import type { Evidence } from '../contract/evidence.ts';
 import type { Contract } from '../contract/schema.ts';
 import type { Budget } from '../cost/ledger.ts';
-import { type NanoUsd, nanoUsd, zeroUsd } from '../cost/money.ts';
+import { addUsd, type NanoUsd, nanoUsd, zeroUsd } from '../cost/money.ts';
 import type { PriceBook } from '../cost/price-book.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { Tool, ToolInput } from '../tools/tool.ts';
@@ -18,6 +18,10 @@ export interface TurnOptions {
   readonly forcedBy: ForcingLimit | undefined;
   /** What the cheapest answer needs at least; undefined when no answer slot is left. */
   readonly cheapestAnswer: NanoUsd | undefined;
+  /** Price of ending the run: of the cheapest answer, or nothing once an attempt can be delivered. */
+  readonly endPrice: NanoUsd;
+  /** What was set aside for choosing among these; nothing where there is one choice, whatever the money. */
+  readonly decisionCost: NanoUsd;
 }
 
 export interface TurnSituation {
@@ -35,6 +39,8 @@ export interface TurnSituation {
   readonly timeLeftMs: number;
   /** What the decision itself may cost, before anything that is decided. */
   readonly decisionCost: NanoUsd;
+  /** What a step must leave for the decision after it, beside the answer; nothing where a fallback decides for free. */
+  readonly nextDecisionCost: NanoUsd;
 }
 
 /** What money is looked at with. */
@@ -42,7 +48,7 @@ interface Means {
   readonly tools: ReadonlyMap<string, Tool>;
   readonly prices: PriceBook;
   readonly available: NanoUsd | undefined;
-  /** Price of the shortest worthwhile answer at the cheapest slot; 0 once an attempt can be delivered for nothing. */
+  /** What a step must leave, so that the run can go on and end. */
   readonly keepBack: NanoUsd;
 }
 
@@ -65,11 +71,11 @@ export function optionsOf(
   const { open, withdrawn } = openChoices(standing, situation.evidence, situation.budgets, situation.attempts);
   ruledOut.push(...withdrawn);
   const cheapestAnswer = cheapest(standing, situation, tools, prices);
-  // What is kept back is the price of ending the run: nothing, once an attempt can be delivered.
-  const keepBack = open.some(({ delivers }) => delivers) ? zeroUsd : (cheapestAnswer ?? zeroUsd);
+  const endPrice = open.some(({ delivers }) => delivers) ? zeroUsd : (cheapestAnswer ?? zeroUsd);
+  const decisionCost = open.length > 1 ? situation.decisionCost : zeroUsd;
   const remaining = budget.remaining();
-  const available = remaining === undefined ? undefined : nanoUsd(Math.max(0, remaining - situation.decisionCost));
-  const means = { tools, prices, available, keepBack };
+  const available = remaining === undefined ? undefined : nanoUsd(Math.max(0, remaining - decisionCost));
+  const means = { tools, prices, available, keepBack: addUsd(endPrice, situation.nextDecisionCost) };
   const affordable = open.flatMap((choice) => {
     const option = optionOf(choice, situation, means);
     if (typeof option === 'object') return [option];
@@ -78,7 +84,8 @@ export function optionsOf(
   });
   const timed = inTime(affordable, situation, (slot, reason) => ruledOut.push({ slot, reason }));
   const hadSteps = open.some(({ role }) => role !== 'answer');
-  return { options: timed.options, ruledOut, forcedBy: hadSteps ? timed.forcedBy : undefined, cheapestAnswer };
+  const forcedBy = hadSteps ? timed.forcedBy : undefined;
+  return { options: timed.options, ruledOut, forcedBy, cheapestAnswer, endPrice, decisionCost };
 }
 
 const answerTokens = (slot: Slot, { maxAnswerTokens }: RunSpec): number =>

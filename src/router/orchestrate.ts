@@ -42,7 +42,7 @@ export interface RouterParts {
   readonly maxTurns: number;
   readonly runTimeoutMs: number;
   readonly now: () => number;
-  /** Told every error that ends a run, with its cause, for the log. */
+  /** Told every error that ends a run, or that a fallback makes good, with its cause, for the log. */
   readonly onError: (error: OrchestraError, runId: string) => void;
 }
 
@@ -88,7 +88,7 @@ function openRun(spec: RunSpec, parts: RouterParts): RunState {
   }
   const first = turnOptions(state, 1, Number.POSITIVE_INFINITY, spec.signal, parts);
   if (first.options.length === 0) {
-    throw nobodyAffordable(spec, first.cheapestAnswer ?? zeroUsd, budget.remaining() ?? zeroUsd);
+    throw nobodyAffordable(spec, first, budget.remaining() ?? zeroUsd);
   }
   return state;
 }
@@ -108,12 +108,9 @@ async function* takeTurns(state: RunState, clock: RunClock, parts: RouterParts):
       if (state.spec.preferences.onLimit === 'error') throw limitReached(found.forcedBy);
     }
     yield { type: 'turn-start', turn };
-    const asked = await askPolicy(
-      policyInput(state, found, turn, maxTurns, clock.signal),
-      state,
-      parts,
-      keepBackOf(found),
-    );
+    const input = policyInput(state, found, turn, maxTurns, clock.signal);
+    // A decision must leave the price of an answer, so that the run can end with one.
+    const asked = await askPolicy(input, state, parts, found.endPrice);
     state.domains ??= asked.opinion.domains;
     const choice = choose(found.options, asked.opinion, state.spec.preferences.weights, parts.contract.tilt);
     const { id, role, slot } = choice.candidate;
@@ -159,15 +156,14 @@ function turnOptions(
       signal,
     }),
   };
+  const decision = decisionPrice(parts.policy, parts.prices);
+  const nextDecisionCost = parts.fallback ? zeroUsd : decision;
   const optionsBeside = (decisionCost: NanoUsd) =>
-    optionsOf({ ...situation, decisionCost }, parts.tools, state.budget, parts.prices);
-  const found = optionsBeside(decisionPrice(parts.policy, parts.prices));
+    optionsOf({ ...situation, decisionCost, nextDecisionCost }, parts.tools, state.budget, parts.prices);
+  const found = optionsBeside(decision);
   // Where the money covers an answer or a decision but not both, the answer has it, and the fallback decides for nothing.
-  return found.options.length > 0 ? found : optionsBeside(zeroUsd);
+  return found.options.length > 0 || !parts.fallback ? found : optionsBeside(zeroUsd);
 }
-
-/** A decision must leave the price of an answer, so that the run can end with one. */
-const keepBackOf = ({ cheapestAnswer }: TurnOptions): NanoUsd => cheapestAnswer ?? zeroUsd;
 
 /** Contracts before `slots-2` know no attempts, and policies trained on them must not be shown any. */
 const knowsAttempts = (contract: string): boolean => contract !== 'slots-1';
@@ -230,7 +226,7 @@ async function decide(spec: RunSpec, parts: RouterParts): Promise<DecideReport> 
       policyInput(state, found, 1, maxTurns, clock.signal),
       state,
       { ...parts, policy: dryPolicy(state, parts) },
-      keepBackOf(found),
+      found.endPrice,
     );
     const { candidate, records } = choose(found.options, asked.opinion, spec.preferences.weights, parts.contract.tilt);
     return {

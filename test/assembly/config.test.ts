@@ -173,6 +173,11 @@ describe('one mistake is one line with path and way out', () => {
       'server.keys.0.env: A_KEY is not set: set it to the secret of `a`',
     ],
     [
+      'a contract for a policy that reads no prompt',
+      { policy: { contract: 'slots-2' } },
+      'policy.contract: `estimate` reads no prompt: leave it out',
+    ],
+    [
       'a llama policy without a model',
       { policy: { backend: 'llama' } },
       'policy.model: the llama backend needs one: an id of models/downloads.json or a path to a GGUF',

@@ -29,9 +29,15 @@ interface Decided extends TestGateway {
  */
 async function gatewayDecidedAt(
   mindUrl: string,
-  { policy = {}, model = 'router-8b', slots = {} }: { policy?: object; model?: string; slots?: object } = {},
+  {
+    policy = {},
+    model = 'router-8b',
+    slots = {},
+    ceiling = {},
+    expert = ({ body }) => replies.says(`I am ${String(body['model'])}.`),
+  }: { policy?: object; model?: string; slots?: object; ceiling?: object; expert?: OpenAiScript } = {},
 ): Promise<Decided> {
-  const experts = await serverThat(({ body }) => replies.says(`I am ${String(body['model'])}.`));
+  const experts = await serverThat(expert);
   const folder = mkdtempSync(join(tmpdir(), 'orchestra-remote-'));
   open.push(() => rmSync(folder, { recursive: true, force: true }));
   writeFileSync(join(folder, 'codes.md'), '# Codes\n\nThe wombat code of the zoo is marked-4711.\n');
@@ -66,6 +72,7 @@ async function gatewayDecidedAt(
         'answer-2': { ...answer, model: 'cheap', price: { input: 1, output: 4 } },
         ...slots,
       },
+      ceiling,
       relay: [],
     },
   });
@@ -159,6 +166,31 @@ describe('a decision on a server', () => {
     );
     expect(await ask(await gatewayDecidedAt(mind.url))).toMatchObject({ decisionsUsd: decisionUsd, warnings: [] });
     expect(mind.requests).toHaveLength(2);
+  });
+});
+
+describe('a model that was trained on slots-2', () => {
+  test('has an attempt made and delivers it, for one answer’s price', async () => {
+    const mind = await serverThat(({ attempt }) =>
+      attempt === 1 ? calls('attempt', 'answer-2') : calls('answer', 'attempt-1'),
+    );
+    const gateway = await gatewayDecidedAt(mind.url, { policy: { contract: 'slots-2' } });
+    const told = await ask(gateway);
+    expect(told).toMatchObject({ text: 'I am cheap.', decidedBy: ['mind/router-8b', 'mind/router-8b'], warnings: [] });
+    expect(told.slots).toEqual(['answer-2', 'attempt-1']);
+    expect(gateway.experts.requests).toHaveLength(1);
+    const [first, second] = mind.requests.map(({ body }) => JSON.stringify([body['messages'], body['tools']]));
+    expect(first).toContain('"name":"attempt"');
+    expect(second).toContain('I am cheap.');
+    expect(second).toContain('attempt-1');
+  });
+
+  test('is not what an upstream serves unless it is said', async () => {
+    const mind = await serverThat(({ attempt }) =>
+      attempt === 1 ? calls('attempt', 'answer-2') : calls('answer', 'answer-2'),
+    );
+    expect(await ask(await gatewayDecidedAt(mind.url))).toMatchObject({ slots: ['answer-2'] });
+    expect(JSON.stringify(mind.requests[0]?.body['tools'])).not.toContain('attempt');
   });
 });
 
@@ -278,6 +310,67 @@ describe('money', () => {
     const told = await ask(await gatewayDecidedAt(mind.url), { max_cost_usd: 0.035 });
     expect(told).toMatchObject({ decisionsUsd: 0.0088, warnings: [] });
     expect(told.slots).toHaveLength(1);
+  });
+
+  describe('where no fallback is allowed', () => {
+    const alone = { policy: { fallback: 'none' } };
+
+    test('that covers no decision beside the cheapest answer is 422 with the amount that does', async () => {
+      const mind = await serverThat(() => calls('answer', 'answer-2'));
+      const gateway = await gatewayDecidedAt(mind.url, alone);
+      // 0.003 would do for an answer at the cheap slot, 0.019 for a decision.
+      for (const max_cost_usd of [0.003, 0.019]) {
+        const error = await refusal(ask(gateway, { max_cost_usd }));
+        expect(error).toMatchObject({ status: 422, code: 'limits_unsatisfiable', param: 'preferences.max_cost_usd' });
+        expect(error.message).toContain('a decision and the cheapest answer need up to');
+      }
+      expect(mind.requests).toHaveLength(0);
+      const { message } = await refusal(ask(gateway, { max_cost_usd: 0.003 }));
+      const needed = Number(/need up to (0\.\d+)/.exec(message)?.[1]);
+      expect(await ask(gateway, { max_cost_usd: needed })).toMatchObject({
+        slots: ['answer-2'],
+        decisionsUsd: decisionUsd,
+      });
+    });
+
+    test('that the day of the key lacks is 402', async () => {
+      const mind = await serverThat(() => calls('answer', 'answer-2'));
+      const gateway = await gatewayDecidedAt(mind.url, { ...alone, ceiling: { max_cost_usd_per_day: 0.01 } });
+      expect(await refusal(ask(gateway))).toMatchObject({ status: 402, code: 'insufficient_quota' });
+      expect(mind.requests).toHaveLength(0);
+    });
+
+    test('that is spent in the middle of a run is 402, and the record says on what', async () => {
+      const whole = { prompt_tokens: 16_000, completion_tokens: 900 };
+      const mind = await serverThat(() => ({ ...calls('answer', 'answer-1'), usage: whole }));
+      const gateway = await gatewayDecidedAt(mind.url, {
+        ...alone,
+        // It breaks off, billed for 0.009 USD.
+        expert: () => ({
+          ...replies.says('a', 'b'),
+          usage: { prompt_tokens: 100, completion_tokens: 200 },
+          usagePlacement: 'every_chunk',
+          cutAfterChunks: 2,
+        }),
+      });
+      const error = await refusal(ask(gateway, { max_cost_usd: 0.045 }));
+      expect(error).toMatchObject({ status: 402, code: 'insufficient_quota' });
+      expect(error.message).toContain('no decision');
+      expect(mind.requests).toHaveLength(1);
+      const run = await fetch(`${gateway.url}/v1/orchestra/runs/${error.headers?.get('x-orchestra-run-id')}`);
+      expect(await run.json()).toMatchObject({
+        status: 'failed',
+        cost: { total: 0.0268 },
+        turns: [{ slot: 'answer-1' }],
+      });
+    });
+
+    test('is not asked for a decision where there is but one choice', async () => {
+      const mind = await serverThat(() => calls('answer', 'answer-2'));
+      const gateway = await gatewayDecidedAt(mind.url, alone);
+      const told = await ask(gateway, { max_cost_usd: 0.003, tools: { allow: ['answer-2'] } });
+      expect(told).toMatchObject({ slots: ['answer-2'], decidedBy: ['only choice'] });
+    });
   });
 
   test('is booked for what the policy was given when the client leaves it thinking', async () => {
