@@ -92,7 +92,7 @@ function serverChecks(config: Config): string[] {
 }
 
 function remotePolicyChecks({ policy, upstreams }: Config): string[] {
-  const { backend, upstream, model, price } = policy;
+  const { backend, upstream, model, price, contract } = policy;
   if (backend !== 'remote') {
     return upstream === undefined ? [] : ['policy.upstream: only the remote backend has one: leave it out'];
   }
@@ -100,6 +100,9 @@ function remotePolicyChecks({ policy, upstreams }: Config): string[] {
   const free = '{ input: 0, output: 0 }';
   return [
     ...unknownName('policy.upstream', upstream, Object.keys(upstreams), 'entry of `upstreams`'),
+    ...(contract === 'beliefs-1'
+      ? ['policy.contract: beliefs-1 needs chances, which servers do not show: use the llama backend']
+      : []),
     ...(price ? [] : [`policy.price: write what \`${upstream}\` charges; a machine of your own: ${free}`]),
   ];
 }

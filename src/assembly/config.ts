@@ -1,4 +1,5 @@
 import { z } from 'zod';
+import { servedContracts } from '../contract/schema.ts';
 import { decimalToInteger } from '../cost/money.ts';
 import { privacyClasses } from '../preferences/privacy.ts';
 import { ceilingSchema, profileSchema } from '../preferences/schema.ts';
@@ -74,7 +75,7 @@ const policySchema = z.strictObject({
   device: z.enum(['cpu', 'cuda']).optional().describe('left out: cuda where a GPU is visible, said at start'),
   context: z.int().min(512).optional(),
   contract: z
-    .enum(['slots-1', 'slots-2'])
+    .enum(servedContracts)
     .optional()
     .describe('what a model was trained on that models/downloads.json does not know; slots-1 when left out'),
   thought: z.int().min(0).optional().describe('most tokens of free thought before a choice'),

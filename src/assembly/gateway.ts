@@ -76,7 +76,7 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
   const remote = openRemotePolicy(config.policy, tooling.upstreams, patience);
   const opened = await openPolicyOr(
     options.policy,
-    () => openPolicy(config, place, tooling.readProblem, storage.skillCounts, remote),
+    () => openPolicy(config, place, { readProblem: tooling.readProblem, skillCounts: storage.skillCounts }, remote),
     tooling,
   );
   const slots = configured.filter(({ id }) => tooling.tools.has(id));

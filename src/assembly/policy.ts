@@ -1,6 +1,7 @@
-import { loadContract } from '../contract/load.ts';
+import { loadBeliefs, loadContract } from '../contract/load.ts';
 import type { InferenceEngine } from '../inference/engine.ts';
 import { createEstimatePolicy } from '../router/policies/estimate.ts';
+import { createJudgePolicy } from '../router/policies/judge.ts';
 import { createLlamaPolicy } from '../router/policies/llama.ts';
 import type { ProblemReader } from '../router/policies/problem-reading.ts';
 import type { SkillCounts } from '../router/policies/skills.ts';
@@ -17,6 +18,13 @@ export interface OpenedPolicy {
   readonly note: string;
 }
 
+/** What policies know beside their own weights. */
+export interface PolicyKnowledge {
+  /** Undefined where there is no embedding. */
+  readonly readProblem: ProblemReader | undefined;
+  readonly skillCounts: SkillCounts;
+}
+
 /** What is assumed of a GGUF that models/downloads.json does not know. */
 const unknownPolicy = { contract: 'slots-1', thoughtTokens: 0, contextTokens: 8192 } as const;
 
@@ -27,19 +35,16 @@ const unknownPolicy = { contract: 'slots-1', thoughtTokens: 0, contextTokens: 81
 export async function openPolicy(
   config: Config,
   place: ModelsPlace,
-  readProblem: ProblemReader | undefined,
-  skillCounts: SkillCounts,
+  knowledge: PolicyKnowledge,
   remote: Policy | undefined,
 ): Promise<OpenedPolicy> {
-  const estimate = createEstimatePolicy({
-    contract: loadContract('slots-2'),
-    skillCounts,
-    ...(readProblem ? { readProblem } : {}),
-  });
+  const estimate = createEstimatePolicy({ contract: loadContract('slots-2'), ...knowledge });
   const alone = (policy: Policy, note: string) => ({ policy, fallback: undefined, engine: undefined, note });
   const { backend, model, fallback } = config.policy;
   if (backend === 'estimate' || model === undefined) {
-    const sources = readProblem ? 'cards, exact prices, embedded problems' : 'cards, exact prices, cues of the problem';
+    const sources = knowledge.readProblem
+      ? 'cards, exact prices, embedded problems'
+      : 'cards, exact prices, cues of the problem';
     return alone(estimate, `policy: estimate (${sources}; no trained weights are in use)`);
   }
   const allowed = fallback === 'estimate' ? estimate : undefined;
@@ -47,7 +52,7 @@ export async function openPolicy(
     const note = `policy: ${remote.name}, on a server of class ${remote.place?.privacy}`;
     return { ...alone(remote, note), fallback: allowed };
   }
-  const opened = await openLlama(model, config.policy, place);
+  const opened = await openLlama(model, config.policy, place, knowledge);
   if ('policy' in opened) return { ...opened, fallback: allowed };
   if (!allowed) throw new ConfigError([`policy.model: ${opened.note}, and policy.fallback is \`none\``]);
   return alone(estimate, `policy: estimate, because ${opened.note}`);
@@ -58,26 +63,26 @@ async function openLlama(
   model: string,
   { contract: written, context, thought, device, threads }: Config['policy'],
   place: ModelsPlace,
+  knowledge: PolicyKnowledge,
 ): Promise<Omit<OpenedPolicy, 'fallback'> | { readonly note: string }> {
   const contextTokens = context ?? unknownPolicy.contextTokens;
   const opened = await openEngine({ model, contextTokens, sequences: 1, device, threads }, place);
   if (!opened.engine) return { note: opened.note };
   const { engine, found } = opened;
   const facts = found.entry?.policy ?? { ...unknownPolicy, contract: written ?? unknownPolicy.contract };
-  if (facts.contract === 'beliefs-1') {
-    await engine.close();
-    throw new ConfigError([`policy.model: ${model} speaks contract beliefs-1, which this version does not serve`]);
-  }
   if (written !== undefined && written !== facts.contract) {
     await engine.close();
     throw new ConfigError([`policy.contract: ${model} speaks ${facts.contract}: leave it out`]);
   }
-  const policy = createLlamaPolicy({
-    name: model,
-    engine,
-    contract: loadContract(facts.contract),
-    thoughtTokens: thought ?? facts.thoughtTokens,
-  });
+  const policy =
+    facts.contract === 'beliefs-1'
+      ? createJudgePolicy({ name: model, engine, contract: loadBeliefs(), ...knowledge })
+      : createLlamaPolicy({
+          name: model,
+          engine,
+          contract: loadContract(facts.contract),
+          thoughtTokens: thought ?? facts.thoughtTokens,
+        });
   const trained = found.entry?.policy?.trained === false ? ', which was not trained to route: for demonstration' : '';
   return { policy, engine, note: `policy: ${opened.note}${trained}` };
 }

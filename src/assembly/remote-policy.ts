@@ -1,4 +1,5 @@
 import { loadContract } from '../contract/load.ts';
+import { contractNames } from '../contract/schema.ts';
 import { createRemotePolicy } from '../router/policies/remote.ts';
 import type { Policy } from '../router/policy.ts';
 import { createRemoteExpert } from '../tools/remote-expert.ts';
@@ -10,7 +11,7 @@ const usual = { contract: 'slots-1', contextTokens: 32_768, thoughtTokens: 2048 
 
 /** The policy that the configuration names on one of its upstreams; undefined when it names none that is there. */
 export function openRemotePolicy(
-  { upstream: name = '', model, contract = usual.contract, context, thought }: Config['policy'],
+  { upstream: name = '', model, contract, context, thought }: Config['policy'],
   upstreams: ReadonlyMap<string, ConnectedUpstream>,
   { firstTokenTimeoutMs, betweenTokensTimeoutMs }: Patience,
 ): Policy | undefined {
@@ -21,7 +22,7 @@ export function openRemotePolicy(
     name: `${name}/${model}`,
     expert: createRemoteExpert({ upstream: upstream.chat, model, firstTokenTimeoutMs, betweenTokensTimeoutMs }),
     place: { upstream: name, privacy, regions },
-    contract: loadContract(contract),
+    contract: loadContract(contractNames.find((name) => name === contract) ?? usual.contract),
     contextTokens: context ?? usual.contextTokens,
     thoughtTokens: thought ?? usual.thoughtTokens,
   });

@@ -4,7 +4,7 @@ import { OrchestraError } from '../errors.ts';
 import { nearest } from './nearest.ts';
 import { type PrivacyClass, strictestPrivacy } from './privacy.ts';
 import { type Ceiling, type Profile, preferencesSchema, type RequestedPreferences } from './schema.ts';
-import type { Weights } from './weights.ts';
+import { type WeightAxis, type Weights, weightAxes } from './weights.ts';
 
 /** Where a limit came from, for the report. */
 export type LimitSource = 'key' | 'body' | 'header' | 'metadata' | 'profile' | 'default';
@@ -25,6 +25,8 @@ export interface Limits {
 export interface EffectivePreferences {
   readonly profile: string;
   readonly weights: Weights;
+  /** Axes whose weight is a number of the request itself; the others come from profiles and defaults. */
+  readonly statedWeights: readonly WeightAxis[];
   readonly instruction: string | undefined;
   readonly limits: Limits;
   /** Which source set the limit that stands, by key of the API. */
@@ -94,6 +96,7 @@ export function mergePreferences(
   return {
     profile: first('optimize') ?? 'balanced',
     weights: mergeWeights(all.map(({ preferences }) => preferences)),
+    statedWeights: weightAxes.filter((axis) => isStated(axis, all)),
     instruction: first('instruction'),
     ...intersectLimits([{ source: 'key', preferences: ceilingLimits }, ...all]),
     onLimit: first('on_limit') ?? 'best_effort',
@@ -118,9 +121,15 @@ function unknownProfile(name: string, valid: readonly string[]): OrchestraError 
   });
 }
 
+/** Whether the weight that stands is a number of the request itself. */
+function isStated(axis: WeightAxis, strongestFirst: readonly PreferenceLayer[]): boolean {
+  const speaker = strongestFirst.find(({ preferences }) => preferences.weights?.[axis] !== undefined);
+  return speaker !== undefined && speaker.source !== 'profile' && speaker.source !== 'default';
+}
+
 /** Key by key, the strongest layer that says something wins. */
 function mergeWeights(strongestFirst: readonly RequestedPreferences[]): Weights {
-  const value = (key: 'quality' | 'cost' | 'latency' | 'privacy') =>
+  const value = (key: WeightAxis) =>
     strongestFirst.find(({ weights }) => weights?.[key] !== undefined)?.weights?.[key] ?? 0;
   const tools = Object.assign({}, ...strongestFirst.toReversed().map(({ weights }) => weights?.tools ?? {}));
   return {

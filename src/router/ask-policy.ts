@@ -107,7 +107,7 @@ async function payFor(
     else if (hold) state.budget.release(hold);
     throw error;
   }
-  if (opinion.usage !== noUsage) book(metered(opinion.usage, opinion.estimated));
+  if (opinion.usage.calls > 0) book(metered(opinion.usage, opinion.estimated));
   else if (hold) state.budget.release(hold);
   return opinion;
 }

@@ -111,8 +111,8 @@ async function* takeTurns(state: RunState, clock: RunClock, parts: RouterParts):
     const input = policyInput(state, found, turn, maxTurns, clock.signal);
     // A decision must leave the price of an answer, so that the run can end with one.
     const asked = await askPolicy(input, state, parts, found.endPrice);
-    state.domains ??= asked.opinion.domains;
-    const choice = choose(found.options, asked.opinion, state.spec.preferences.weights, parts.contract.tilt);
+    state.learn(asked.opinion);
+    const choice = choose(found.options, asked.opinion, state.weights, parts.contract.tilt);
     const { id, role, slot } = choice.candidate;
     const { probability, records: candidates } = choice;
     yield { type: 'decision-made', turn, role, slot: id, model: slot.model, probability, candidates };
@@ -169,13 +169,13 @@ function turnOptions(
 const knowsAttempts = (contract: string): boolean => contract !== 'slots-1';
 
 function policyInput(
-  { problem, conversation, evidence, privateTo, spec }: RunState,
+  { problem, conversation, evidence, privateTo, weights, spec }: RunState,
   found: TurnOptions,
   turn: number,
   maxTurns: number,
   signal: AbortSignal,
 ): PolicyInput {
-  const { weights, instruction } = spec.preferences;
+  const { statedWeights, instruction } = spec.preferences;
   const { seed } = spec;
   const turnsLeft = maxTurns - turn + 1;
   return {
@@ -184,6 +184,7 @@ function policyInput(
     evidence,
     candidates: found.options,
     weights,
+    statedWeights,
     instruction,
     turn,
     turnsLeft,
@@ -228,13 +229,15 @@ async function decide(spec: RunSpec, parts: RouterParts): Promise<DecideReport> 
       { ...parts, policy: dryPolicy(state, parts) },
       found.endPrice,
     );
-    const { candidate, records } = choose(found.options, asked.opinion, spec.preferences.weights, parts.contract.tilt);
+    state.learn(asked.opinion);
+    const { candidate, records } = choose(found.options, asked.opinion, state.weights, parts.contract.tilt);
     return {
       policy: policyInfo(parts.policy, parts.contract),
       decidedBy: asked.decidedBy,
       role: candidate.role,
       slot: candidate.id,
       candidates: records,
+      weights: state.weights,
       limitsApplied: state.limitsApplied,
       ruledOut: found.ruledOut,
       warnings: state.warnings,

@@ -3,7 +3,7 @@ import type { NanoUsd } from '../cost/money.ts';
 import type { Usage } from '../cost/usage.ts';
 import type { PrivacyClass } from '../preferences/privacy.ts';
 import type { Slot, SlotRole } from '../preferences/slot.ts';
-import type { Weights } from '../preferences/weights.ts';
+import type { WeightAxis, Weights } from '../preferences/weights.ts';
 
 /** `attempt` has an answer slot write an answer that is kept, not delivered (contract `slots-2`). */
 export type DecisionRole = SlotRole | 'attempt';
@@ -29,6 +29,8 @@ export interface PolicyInput {
   readonly evidence: Evidence;
   readonly candidates: readonly Candidate[];
   readonly weights: Weights;
+  /** Axes whose weight the caller gave as a number: no reading of the instruction overrules them. */
+  readonly statedWeights: readonly WeightAxis[];
   readonly instruction: string | undefined;
   /** 1 on the first turn. */
   readonly turn: number;
@@ -47,6 +49,8 @@ export interface PolicyOpinion {
   readonly pRight?: readonly number[];
   /** True when prices and weights are already in π (expected utility), so that no tilt follows. */
   readonly weighted: boolean;
+  /** What the caller cares about, where the policy read it in the instruction; counts from this turn on. */
+  readonly weights?: Weights;
   readonly thought?: string;
   /** Chance of each domain that the cards name, where the policy reads problems; feedback is counted by it. */
   readonly domains?: ReadonlyMap<string, number>;

@@ -28,7 +28,7 @@ export function recordOf(state: RunState, { policy, contract, now }: RecordConte
     requestedModel: spec.requestedModel,
     model: answer?.slot.model,
     policy: policyInfo(policy, contract),
-    preferences: spec.preferences,
+    preferences: { ...spec.preferences, weights: state.weights },
     privacy: state.privacy,
     limitsApplied: state.limitsApplied,
     cost: addUsd(zeroUsd, ...lines.flatMap(({ cost }) => cost ?? [])),

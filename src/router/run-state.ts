@@ -7,8 +7,10 @@ import { promptTokensOf, type Usage } from '../cost/usage.ts';
 import { type LimitApplied, maskSlots, tightenPrivacy } from '../preferences/limits.ts';
 import { isPrivate, type PrivacyClass, satisfiesPrivacy, strictestPrivacy } from '../preferences/privacy.ts';
 import type { Slot } from '../preferences/slot.ts';
+import type { Weights } from '../preferences/weights.ts';
 import type { FinishReason } from '../upstream/chat.ts';
 import type { ForcingLimit } from './in-time.ts';
+import type { PolicyOpinion } from './policy.ts';
 import type { ClientUsage, RunError, RunSpec, RunWarning, TurnRecord } from './run.ts';
 
 interface Answer {
@@ -37,6 +39,7 @@ export class RunState {
   forcedBy: ForcingLimit | undefined;
   textSent = false;
   domains: ReadonlyMap<string, number> | undefined;
+  private weightsRead: Weights | undefined;
   /** How the attempts in the evidence ended, by id. */
   private readonly attempts = new Map<string, Answer>();
 
@@ -62,6 +65,17 @@ export class RunState {
 
   get privateTo(): string | undefined {
     return isPrivate(this.privacy) ? this.spec.keyName : undefined;
+  }
+
+  /** What the caller cares about: as a policy read it in the instruction, else in numbers. */
+  get weights(): Weights {
+    return this.weightsRead ?? this.spec.preferences.weights;
+  }
+
+  /** Takes over what a policy read in the request's own words. */
+  learn({ domains, weights }: Pick<PolicyOpinion, 'domains' | 'weights'>): void {
+    this.domains ??= domains;
+    this.weightsRead ??= weights;
   }
 
   warn(code: string, message: string): void {

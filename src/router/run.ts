@@ -5,6 +5,7 @@ import type { ErrorCode } from '../errors.ts';
 import type { LimitApplied, Needs } from '../preferences/limits.ts';
 import type { PrivacyClass } from '../preferences/privacy.ts';
 import type { EffectivePreferences } from '../preferences/request.ts';
+import type { Weights } from '../preferences/weights.ts';
 import type { ChatDelta, FinishReason } from '../upstream/chat.ts';
 import type { DecisionRole } from './policy.ts';
 
@@ -154,6 +155,8 @@ export interface DecideReport {
   readonly role: DecisionRole;
   readonly slot: string;
   readonly candidates: readonly CandidateRecord[];
+  /** What the caller cares about, as it was read where it was said in words. */
+  readonly weights: Weights;
   readonly limitsApplied: readonly LimitApplied[];
   readonly ruledOut: TurnRecord['ruledOut'];
   readonly warnings: readonly RunWarning[];

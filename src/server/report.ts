@@ -85,7 +85,7 @@ export function decideReport(report: DecideReport, preferences: EffectivePrefere
     role: report.role,
     slot: report.slot,
     candidates: report.candidates.map(candidateReport),
-    preferences: preferencesReport(preferences),
+    preferences: preferencesReport({ ...preferences, weights: report.weights }),
     limits_applied: report.limitsApplied.map(limitReport),
     warnings: report.warnings,
   };

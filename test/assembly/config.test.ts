@@ -178,6 +178,14 @@ describe('one mistake is one line with path and way out', () => {
       'policy.contract: `estimate` reads no prompt: leave it out',
     ],
     [
+      'a contract that asks a server for chances',
+      {
+        upstreams: { cloud: upstream },
+        policy: { backend: 'remote', upstream: 'cloud', model: 'm', price: {}, contract: 'beliefs-1' },
+      },
+      'policy.contract: beliefs-1 needs chances, which servers do not show: use the llama backend',
+    ],
+    [
       'a llama policy without a model',
       { policy: { backend: 'llama' } },
       'policy.model: the llama backend needs one: an id of models/downloads.json or a path to a GGUF',

@@ -62,6 +62,14 @@ describe('merging', () => {
     expect(weights).toMatchObject({ quality: 0.2, cost: 1, latency: 0.8 });
   });
 
+  test('knows which weights the request itself put in numbers', () => {
+    const { statedWeights } = merge([body({ optimize: 'fast', weights: { cost: 1, privacy: 0 } })]);
+    expect(statedWeights).toEqual(['cost', 'privacy']);
+    expect(merge([body({ optimize: 'best' }), header({ weights: { cost: 1 } })]).statedWeights).toEqual([]);
+    const byDefault = { source: 'default' as const, preferences: { weights: { cost: 1 } } };
+    expect(merge([body({ weights: { latency: 0 } }), byDefault]).statedWeights).toEqual(['latency']);
+  });
+
   test('lets a profile named by the body decide over weights of the header', () => {
     expect(merge([body({ optimize: 'best' }), header({ weights: { cost: 1 } })]).weights).toMatchObject({
       quality: 1,

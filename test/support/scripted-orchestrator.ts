@@ -127,6 +127,7 @@ const decision: DecideReport = {
   role: 'answer',
   slot: 'answer-1',
   candidates: [],
+  weights: mergePreferences([], builtInProfiles, {}).weights,
   limitsApplied: [],
   ruledOut: [],
   warnings: [],

@@ -1,9 +1,9 @@
 import { choiceSegments, renderPrompt, thoughtSegments } from '../../contract/render.ts';
 import type { Contract } from '../../contract/schema.ts';
 import { usageOf } from '../../cost/usage.ts';
-import { EngineFailure, type InferenceEngine, type ScoreResult } from '../../inference/engine.ts';
+import type { InferenceEngine } from '../../inference/engine.ts';
 import type { Policy, PolicyOpinion } from '../policy.ts';
-import { turnPrompt, windowShares } from './turn-prompt.ts';
+import { inWindow, turnPrompt } from './turn-prompt.ts';
 
 export interface LlamaPolicyOptions {
   readonly name: string;
@@ -45,15 +45,4 @@ export function createLlamaPolicy({ name, engine, contract, thoughtTokens }: Lla
       };
     },
   };
-}
-
-async function inWindow(attempt: (share: number) => Promise<ScoreResult>): Promise<ScoreResult> {
-  for (const share of windowShares.slice(0, -1)) {
-    try {
-      return await attempt(share);
-    } catch (error) {
-      if (!(error instanceof EngineFailure) || error.kind !== 'context_full') throw error;
-    }
-  }
-  return attempt(windowShares.at(-1) ?? 1);
 }

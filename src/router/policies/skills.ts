@@ -41,12 +41,33 @@ export function domainsNamed(slots: readonly Slot[]): readonly string[] {
 
 /** Chance of a right answer in a domain (or `elsewhere`): the card's, as far as feedback has not taught better. */
 export function skillIn(slot: Slot, domain: string, counts: SkillCounts): number {
-  const measured = Object.keys(slot.skills).length > 0;
-  const trust = measured ? trustInMeasurement : trustInWords;
-  const { right, wrong } = counts.find(slot.model, domain) ?? { right: 0, wrong: 0 };
-  const card = measured ? measuredSkill(slot, domain) : gradeInWords(slot, domain);
-  return (trust * card + right) / (trust + right + wrong);
+  const count = counts.find(slot.model, domain);
+  return Object.keys(slot.skills).length > 0
+    ? taught(measuredSkill(slot, domain), trustInMeasurement, count)
+    : taught(gradeInWords(slot, domain), trustInWords, count);
 }
+
+/**
+ * A chance that somebody read off this very problem, as far as feedback on the slot in the problem's domains has not
+ * taught better. A trained reading gets the trust of a measurement.
+ */
+export function taughtChance(
+  chance: number,
+  slot: Slot,
+  domains: ReadonlyMap<string, number>,
+  counts: SkillCounts,
+): number {
+  const inDomain = (domain: string) => taught(chance, trustInMeasurement, counts.find(slot.model, domain));
+  const named = [...domains.values()].reduce((sum, share) => sum + share, 0);
+  return [...domains].reduce(
+    (sum, [domain, share]) => sum + share * inDomain(domain),
+    Math.max(0, 1 - named) * inDomain(elsewhere),
+  );
+}
+
+/** Mean of a Beta distribution that began with so many answers' worth of trust. */
+const taught = (chance: number, trust: number, { right, wrong }: SkillCount = { right: 0, wrong: 0 }): number =>
+  (trust * chance + right) / (trust + right + wrong);
 
 function measuredSkill({ skills }: Slot, domain: string): number {
   const all = Object.values(skills);

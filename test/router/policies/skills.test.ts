@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { domainsNamed, noSkillCounts, skillIn } from '../../../src/router/policies/skills.ts';
+import { domainsNamed, noSkillCounts, skillIn, taughtChance } from '../../../src/router/policies/skills.ts';
 import { aSlot } from '../../support/slots.ts';
 
 describe('the skill of a slot', () => {
@@ -22,6 +22,15 @@ describe('the skill of a slot', () => {
     const said = aSlot({ id: 'answer-2', quality: 'strongest general model' });
     expect(skillIn(measured, 'math', counts)).toBeCloseTo((30 * 0.9) / 40, 12);
     expect(skillIn(said, 'math', counts)).toBeCloseTo((6 * 0.9) / 16, 12);
+  });
+
+  test('moves what was read off a problem, by the domains that the problem is of', () => {
+    const counts = { find: (_: string, domain: string) => (domain === 'math' ? { right: 30, wrong: 0 } : undefined) };
+    const chance = (...domains: [string, number][]) => taughtChance(0.5, measured, new Map(domains), counts);
+    expect(chance()).toBeCloseTo(0.5, 12);
+    expect(chance(['law', 1])).toBeCloseTo(0.5, 12);
+    expect(chance(['math', 1])).toBeCloseTo(0.75, 12);
+    expect(chance(['math', 0.5], ['law', 0.25])).toBeCloseTo(0.625, 12);
   });
 
   test('names the domains of all cards once', () => {

@@ -1,11 +1,10 @@
-import { finalAnswer } from '../../contract/agree.ts';
 import type { Chances } from '../../contract/agreement.ts';
-import type { MadeAttempt } from '../../contract/expected-utility.ts';
 import type { Slot } from '../../preferences/slot.ts';
 import type { Candidate, PolicyInput } from '../policy.ts';
 import { logit, sigmoid } from './heads.ts';
 import type { ProblemReading } from './problem-reading.ts';
 import { elsewhere, programmingSkill, type SkillCounts, skillIn } from './skills.ts';
+import type { Beliefs } from './weigh-candidates.ts';
 
 /** What an answer loses when the evidence that the problem calls for is missing. */
 const lossWithoutFacts = 0.45;
@@ -15,10 +14,21 @@ const searchHitChance = 0.7;
 /** Nobody is sure of anything. */
 const leastChance = 0.01;
 
+/** What `estimate` believes: from the cards' numbers or words, and what the problem looks like. */
+export function cardBeliefs(input: PolicyInput, reading: ProblemReading, counts: SkillCounts): Beliefs {
+  const left = evidenceShare(reading, input);
+  return {
+    prior: { levels: reading.levelWeights, coincidence: reading.coincidence },
+    comparable: reading.comparable,
+    chancesOf: (slot) => chancesOf(slot, reading, counts, left),
+    gainOf: (candidate) => gainOf(candidate, reading, input, counts),
+  };
+}
+
 /**
  * Σ over domains of P(domain | problem) × skill, shifted by difficulty, at each level of what the text does not show.
  */
-export function chancesOf(slot: Slot, reading: ProblemReading, counts: SkillCounts, evidenceShare: number): Chances {
+function chancesOf(slot: Slot, reading: ProblemReading, counts: SkillCounts, evidenceShare: number): Chances {
   let named = 0;
   let skill = 0;
   for (const [domain, chance] of reading.domains) {
@@ -35,7 +45,7 @@ export function chancesOf(slot: Slot, reading: ProblemReading, counts: SkillCoun
 const sure = (chance: number): number => Math.min(1 - leastChance, Math.max(leastChance, chance));
 
 /** Share of an answer's chance that is left for want of evidence. */
-export function evidenceShare({ needs }: ProblemReading, { evidence }: PolicyInput): number {
+function evidenceShare({ needs }: ProblemReading, { evidence }: PolicyInput): number {
   return (
     share(evidence.documents.length === 0 ? factNeed(needs) : 0, lossWithoutFacts) *
     share(evidence.codeRuns.length === 0 ? needs.calculation : 0, lossWithoutCalculation)
@@ -43,7 +53,7 @@ export function evidenceShare({ needs }: ProblemReading, { evidence }: PolicyInp
 }
 
 /** Factor by which a search or a calculation raises the chances of the answers after it. */
-export function gainOf({ role, slot }: Candidate, reading: ProblemReading, input: PolicyInput, counts: SkillCounts) {
+function gainOf({ role, slot }: Candidate, reading: ProblemReading, input: PolicyInput, counts: SkillCounts) {
   const { needs } = reading;
   if (role === 'search') {
     const need = input.evidence.documents.length === 0 ? factNeed(needs) : 0;
@@ -65,22 +75,3 @@ const foundAt = ({ upstream }: Slot, needs: ProblemReading['needs']): number =>
   upstream === 'local' ? noticed(needs.documents) : factNeed(needs);
 
 const share = (need: number, loss: number): number => 1 - need * loss;
-
-/** Attempts so far, each with what was to be expected of whoever wrote it. */
-export function madeAttempts(
-  { evidence, candidates }: PolicyInput,
-  chancesFor: (slot: Slot) => Chances,
-  unknown: Chances,
-): MadeAttempt[] {
-  const slots = new Map(candidates.map(({ slot }) => [slot.id, slot]));
-  return evidence.attempts.map(({ id, slot, text, agreesWith }) => {
-    const writer = slots.get(slot);
-    return {
-      id,
-      slot,
-      chances: writer ? chancesFor(writer) : unknown,
-      agreesWith,
-      comparable: finalAnswer(text) !== undefined,
-    };
-  });
-}
