@@ -2,6 +2,7 @@ import { join } from 'node:path';
 import { createLedger, type Ledger, type OnOverrun } from '../cost/ledger.ts';
 import type { PriceBook } from '../cost/price-book.ts';
 import type { RunRecord } from '../router/run.ts';
+import { mostUsageDays } from '../server/run-queries.ts';
 import { createChargeStore } from '../store/charges.ts';
 import { type Database, openDatabase } from '../store/database.ts';
 import { createRunStore, type RunStore } from '../store/runs.ts';
@@ -31,9 +32,14 @@ export function openStorage(config: Config, home: string, prices: PriceBook, onO
   const database = openDatabaseIn(config.store === 'memory' ? undefined : home);
   const queue = createWriteQueue(database);
   const runs = createRunStore(database, queue);
-  const ledger = createLedger(createChargeStore(database, queue), prices, Date.now, onOverrun);
+  const charges = createChargeStore(database, queue);
+  const ledger = createLedger(charges, prices, Date.now, onOverrun);
   const abandoned = ledger.recover();
-  const prune = () => runs.prune(Date.now() - config.trace.days * dayMs);
+  const { days } = config.trace;
+  const prune = () => {
+    runs.prune(Date.now() - days * dayMs);
+    charges.prune(Date.now() - Math.max(days, mostUsageDays) * dayMs);
+  };
   prune();
   const daily = setInterval(prune, dayMs).unref();
   const note = `${abandoned} calls that an earlier process left unfinished were booked at their upper bound`;

@@ -22,8 +22,13 @@ export const runsQuery = z.strictObject({
 });
 export type RunsQuery = z.infer<typeof runsQuery>;
 
+/** How far back a usage report goes; what was spent is kept at least so long. */
+export const mostUsageDays = 31;
+
 export const usageQuery = z.strictObject({
-  since: wholeNumber(1, 31).optional().describe('UTC days, today included: 1 to 31; 1 when left out'),
+  since: wholeNumber(1, mostUsageDays)
+    .optional()
+    .describe(`UTC days, today included: 1 to ${mostUsageDays}; 1 when left out`),
 });
 
 export const feedbackBody = z.strictObject({

@@ -1,4 +1,4 @@
-import { type AccountTotals, createAccounts } from './accounts.ts';
+import { type Accounts, type AccountTotals, createAccounts } from './accounts.ts';
 import type { Database } from './database.ts';
 import type { WriteQueue } from './write-queue.ts';
 
@@ -35,7 +35,14 @@ export interface ChargeStore {
   totals(scope: string): AccountTotals;
   /** Books in full what a dead process had on hold: upstream may have billed it. Returns how many there were. */
   settleAbandoned(): number;
+  /**
+   * Forgets what was closed before the UTC day of `beforeMs`, which must be over, and the pots it drew on: they are of
+   * runs that ended and days that are past. What is still on hold stays. Returns how many charges there were.
+   */
+  prune(beforeMs: number): number;
 }
+
+const dayMs = 86_400_000;
 
 export function createChargeStore(database: Database, queue: WriteQueue): ChargeStore {
   const addToAccount = database.prepare(
@@ -105,12 +112,30 @@ export function createChargeStore(database: Database, queue: WriteQueue): Charge
     settle: (id, amountNano, lines) => close(id, 'settled', amountNano, lines),
     release: (id) => close(id, 'released', 0, '[]'),
     totals: accounts.totals,
+    prune: pruning(database, queue, accounts),
     settleAbandoned: () => {
       const count = queue.transaction(settleAbandoned);
       accounts.forget();
       open.clear();
       return count;
     },
+  };
+}
+
+function pruning(database: Database, queue: WriteQueue, accounts: Accounts): ChargeStore['prune'] {
+  const deleteAccounts = database.prepare(
+    `DELETE FROM accounts WHERE held_nano = 0
+       AND scope IN (SELECT value FROM charges, json_each(charges.scopes) WHERE at_ms < ? AND state <> 'held')`,
+  );
+  const deleteCharges = database.prepare(`DELETE FROM charges WHERE at_ms < ? AND state <> 'held'`);
+  return (beforeMs) => {
+    const startOfDayMs = Math.floor(beforeMs / dayMs) * dayMs;
+    const count = queue.transaction(() => {
+      deleteAccounts.run(startOfDayMs);
+      return deleteCharges.run(startOfDayMs).changes;
+    });
+    accounts.forget();
+    return count;
   };
 }
 
