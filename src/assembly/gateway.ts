@@ -3,6 +3,7 @@ import type { FastifyInstance } from 'fastify';
 import { loadContract } from '../contract/load.ts';
 import type { PriceRow } from '../cost/catalog.ts';
 import type { Ledger } from '../cost/ledger.ts';
+import type { OrchestraError } from '../errors.ts';
 import { builtInProfiles } from '../preferences/profiles.ts';
 import type { Slot } from '../preferences/slot.ts';
 import { createOrchestrator } from '../router/orchestrate.ts';
@@ -94,12 +95,7 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
     maxTurns: config.limits.max_turns,
     runTimeoutMs: config.limits.run_timeout_ms,
     now: Date.now,
-    onError: ({ code, cause }, runId) => {
-      // The others are told in full where they are answered; these two keep their cause from the client.
-      if (code === 'internal' || code === 'policy_unavailable') {
-        log.app?.log.error({ err: cause, runId }, 'a run or its policy failed');
-      }
-    },
+    onError: (error, runId) => logFailure(error, runId, log.app),
   });
   const app = createApp({
     orchestrator,
@@ -112,6 +108,7 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
     keys,
     anonymousCeiling: config.ceiling,
     defaultPreferences: config.defaults,
+    policy: opened.policy.name,
     readiness: () => ({ ready: slots.some(({ role }) => role === 'answer') || relays.size > 0, notes }),
     limits: { bodyBytes: config.limits.body_bytes, runs: config.limits.runs },
     timings: options.timings ?? defaultTimings,
@@ -137,6 +134,12 @@ interface LateLog {
 function restBehind(meters: readonly string[], config: Config, { upstreams }: Tooling, log: LateLog): void {
   for (const meter of meters) upstreams.get(upstreamBehind(meter, config) ?? '')?.breaker.trip();
   log.app?.log.warn({ meters }, 'an upstream billed more than it was allowed to, and rests');
+}
+
+/** Most errors are told in full where they are answered; these two keep their cause from the client. */
+function logFailure({ code, cause }: OrchestraError, runId: string, app: FastifyInstance | undefined): void {
+  if (code !== 'internal' && code !== 'policy_unavailable') return;
+  app?.log.error({ err: cause, runId }, 'a run or its policy failed');
 }
 
 /** A policy that cannot be had ends the start; then nothing may stay behind running. */

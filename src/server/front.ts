@@ -1,13 +1,19 @@
-import type { FastifyInstance } from 'fastify';
+import type { FastifyInstance, FastifyRequest } from 'fastify';
 import { routeSchemas } from './docs.ts';
+import { curlExample, frontPage, frontPolicy } from './front-page.ts';
 import type { ServerParts } from './parts.ts';
 
 /** What anybody may see without a key: what this is, and whether it works. */
-export function frontRoutes(app: FastifyInstance, { readiness }: ServerParts): void {
+export function frontRoutes(app: FastifyInstance, { readiness, policy, profiles, keys }: ServerParts): void {
   app.get('/', { schema: routeSchemas.front }, async (request, reply) => {
-    const curl = curlLine(request.host);
-    if (!request.headers.accept?.includes('text/html')) return { ...about, try: curl };
-    return reply.type('text/html; charset=utf-8').send(page(curl));
+    const example = { baseUrl: `${originOf(request)}/v1`, needsKey: keys !== undefined };
+    reply.header('vary', 'accept, host, x-forwarded-proto');
+    if (!request.headers.accept?.includes('text/html')) return { ...about, try: curlExample(example) };
+    const models = ['orchestra', ...Object.keys(profiles).map((profile) => `orchestra:${profile}`)];
+    return reply
+      .type('text/html; charset=utf-8')
+      .headers({ 'content-security-policy': frontPolicy, 'x-content-type-options': 'nosniff' })
+      .send(frontPage({ ...about, ...example, ...readiness(), policy, models }));
   });
   for (const url of ['/healthz', '/health'])
     app.get(url, { schema: routeSchemas.health }, async () => ({ status: 'ok' }));
@@ -27,18 +33,7 @@ const about = {
 };
 
 /** The Host header is the client's to invent, so only a plain one is repeated. */
-function curlLine(host: string): string {
-  const base = /^[A-Za-z0-9.:[\]-]{1,100}$/.test(host) ? host : 'localhost';
-  const body = '{"model": "orchestra", "messages": [{"role": "user", "content": "What is 17 * 23?"}]}';
-  return `curl http://${base}/v1/chat/completions -H 'content-type: application/json' -d '${body}'`;
+function originOf({ host, headers }: FastifyRequest): string {
+  const scheme = headers['x-forwarded-proto'] === 'https' ? 'https' : 'http';
+  return `${scheme}://${/^[A-Za-z0-9.:[\]-]{1,100}$/.test(host) ? host : 'localhost'}`;
 }
-
-const page = (curl: string) => `<!doctype html>
-<html lang="en"><meta charset="utf-8"><title>${about.name}</title>
-<body style="font: 1rem/1.5 system-ui; max-width: 46rem; margin: 3rem auto; padding: 0 1rem">
-<h1>${about.name}</h1>
-<p>${about.description}</p>
-<pre style="overflow: auto; padding: 1rem; background: #f3f3f3">${curl}</pre>
-<p><a href="${about.documentation}">Documentation</a> · <a href="${about.models}">Models</a></p>
-</body></html>
-`;

@@ -1,5 +1,6 @@
+import { createHash } from 'node:crypto';
 import { afterEach, expect, test } from 'vitest';
-import { type BareServer, startServer } from '../support/bare-server.ts';
+import { type BareServer, keyNamed, startServer } from '../support/bare-server.ts';
 import { ask, user } from '../support/http.ts';
 import { type ScriptedOrchestrator, scriptedOrchestrator } from '../support/scripted-orchestrator.ts';
 
@@ -21,6 +22,39 @@ test('the front page says what this is and shows a request to copy, to people an
   const html = await ask(gateway, '/', { headers: { accept: 'text/html,*/*' } });
   expect(html.headers['content-type']).toBe('text/html; charset=utf-8');
   expect(html.text).toContain('/v1/chat/completions');
+  expect(html.text).not.toContain('`');
+});
+
+test('the front page says whether this is ready, who decides and what needs a key', async () => {
+  const readiness = () => ({ ready: false, notes: ['`answer-2` is out: <img src=x> & more'] });
+  const page = async (parts = {}) => {
+    const gateway = await start({ readiness, policy: 'our-policy', ...parts });
+    const { text } = await ask(gateway, '/', { headers: { accept: 'text/html' } });
+    await gateway.close();
+    return text;
+  };
+  const open = await page();
+  for (const told of ['not ready', 'our-policy', 'orchestra:cheap', '/v1/models']) expect(open).toContain(told);
+  expect(open).toContain('<code>answer-2</code> is out: &lt;img src=x&gt; &amp; more');
+  expect(open).not.toContain('authorization');
+  const guarded = await page({ keys: [keyNamed('one', 'secret')] });
+  expect(guarded).toContain('authorization: Bearer');
+  expect(guarded).not.toContain('href="/v1/');
+});
+
+test('the front page may load and run nothing, and its one style is the one that its policy names', async () => {
+  const { headers, text } = await ask(await start(), '/', { headers: { accept: 'text/html' } });
+  const style = /<style>(.*)<\/style>/s.exec(text)?.[1] ?? '';
+  const digest = createHash('sha256').update(style).digest('base64');
+  expect(headers['content-security-policy']).toBe(
+    `default-src 'none'; style-src 'sha256-${digest}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'`,
+  );
+  expect(text).not.toMatch(/<script| style=| on[a-z]+=|https?:\/\/(?!127\.0\.0\.1)/);
+});
+
+test('behind a proxy that ends TLS the examples say https', async () => {
+  const headers = { accept: 'text/html', host: 'llm.example', 'x-forwarded-proto': 'https' };
+  expect((await ask(await start(), '/', { headers })).text).toContain('https://llm.example/v1');
 });
 
 test('a host name with markup in it is not repeated', async () => {
