@@ -3,6 +3,7 @@
 import argparse
 from pathlib import Path
 
+from .card_commands import add_card_commands
 from .train_commands import add_training_commands
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -22,6 +23,7 @@ def main() -> None:
     heads.add_argument("--cache", type=Path, help="folder that keeps the vectors of the packs between runs")
     heads.set_defaults(run=_heads)
 
+    add_card_commands(commands)
     add_training_commands(commands)
 
     arguments = parser.parse_args()

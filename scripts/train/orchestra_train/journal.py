@@ -35,7 +35,8 @@ class Journal:
 
     def save(self, step: int, model: nn.Module, optimizer: Optimizer, more: dict[str, Any] | None = None) -> None:
         """`step` is the next one. Written beside and renamed, so that a kill leaves the old one whole."""
-        learnt = {name: value for name, value in model.named_parameters() if value.requires_grad}
+        # Frozen adapters too: what lies in the base file alone need not be kept.
+        learnt = {name: value for name, value in model.named_parameters() if value.requires_grad or "lora_" in name}
         state = {"step": step, "model": learnt, "optimizer": optimizer.state_dict(), "more": more or {}}
         fresh = self._checkpoint.with_suffix(".part")
         torch.save(state, fresh)

@@ -46,7 +46,7 @@ class Linear(nn.Module):
         y = F.linear(x, self.weight)
         if self.lora_a is None or self.lora_b is None:
             return y
-        return y + F.linear(F.linear(x, self.lora_a), self.lora_b) * self.scale
+        return torch.add(y, F.linear(F.linear(x, self.lora_a), self.lora_b), alpha=self.scale)
 
     def merged(self) -> Tensor:
         if self.lora_a is None or self.lora_b is None:
@@ -73,7 +73,7 @@ class Block(nn.Module):
         self.ffn_down = Linear(config.feed_forward, width)
 
     def forward(self, x: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
-        """x: [B, T, width]; turn: cosines and sines [B, 1, T, head/2]; mask: [B, 1, T, T], true where seen."""
+        """x: [B, T, width]; turn: cosines and sines [B, 1, T, head/2]; mask: [B, 1, T, T], 0 where seen, else -inf."""
         x = x + self._attention(self.attn_norm(x), turn, mask)
         y = self.ffn_norm(x)
         return x + self.ffn_down(F.silu(self.ffn_gate(y)) * self.ffn_up(y))
@@ -89,8 +89,20 @@ class Block(nn.Module):
         if not interleaved:
             q, k = self.attn_q_norm(q), self.attn_k_norm(k)
         q, k = _rotate(q, turn, interleaved), _rotate(k, turn, interleaved)
-        seen = F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+        seen = _attend(q, k, v, mask)
         return self.attn_output(seen.transpose(1, 2).reshape(batch, length, -1))
+
+
+def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    if not torch.is_autocast_enabled("cpu"):
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
+    # In half precision on a CPU two plain products take half the time of the fused kernel.
+    batch, heads, length, width = q.shape
+    kv_heads = k.shape[1]
+    grouped = q.reshape(batch, kv_heads, heads // kv_heads * length, width)
+    scores = (grouped @ k.transpose(-1, -2)).view(batch, kv_heads, -1, length, length) * width**-0.5
+    shares = (scores + mask[:, None].to(scores.dtype)).softmax(-1)
+    return (shares.view(batch, kv_heads, -1, length) @ v).view(batch, heads, length, width)
 
 
 def _rotate(x: Tensor, turn: tuple[Tensor, Tensor], interleaved: bool) -> Tensor:
@@ -120,9 +132,10 @@ class Decoder(nn.Module):
         half = torch.arange(0, self.config.head_width, 2, device=tokens.device)
         angles = positions[:, None, :, None] * self.config.rope_base ** (-half / self.config.head_width)
         x = self.token_embd(tokens)
+        hidden = torch.zeros_like(mask, dtype=x.dtype).masked_fill(~mask, float("-inf"))[:, None]
         turn = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         for block in self.blk:
-            x = block(x, turn, mask[:, None])
+            x = block(x, turn, hidden)
         return self.output_norm(x)
 
     def logits(self, states: Tensor) -> Tensor:
@@ -143,6 +156,12 @@ def random_model(config: ModelConfig, seed: int) -> Decoder:
             down = (2 * config.layers) ** 0.5 if "output" in name or "down" in name else 1
             nn.init.normal_(parameter, std=0.05 / down if "embd" in name else config.width**-0.5 / down)
     return model
+
+
+def freeze_adapters(model: Decoder, layers: int) -> None:
+    """The first layers learn no more; nothing is carried back through them, which saves their part of the time."""
+    for block in model.blk[:layers]:
+        block.requires_grad_(False)
 
 
 def add_adapter(model: Decoder, rank: int, alpha: float) -> None:

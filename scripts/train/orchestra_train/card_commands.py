@@ -1,0 +1,111 @@
+"""The subcommands of card reading: `cards` trains an adapter, `cards-report` says how well it reads."""
+
+import argparse
+import json
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from .contract.load import load_contract
+from .gguf_file import GgufModel, read_model, write_adapter
+from .model import add_adapter, freeze_adapters
+from .reading.evaluate import evaluate_choices
+from .reading.outcomes import PACKS, fit_chances, read_outcomes, unlikelihood
+from .reading.reader import Reader, halve_frozen
+from .reading.subjects import HIDDEN, SUBJECTS
+from .reading.train import CardSettings, train_cards
+from .tokenizer import TextTokenizer
+
+
+def add_card_commands(commands: Any) -> None:
+    train = commands.add_parser("cards", help="teach a base model to read cards (beliefs-1), as an adapter")
+    _add_common(train)
+    train.add_argument("--steps", type=int, required=True)
+    train.add_argument("--problems", type=int, default=3, help="a step")
+    train.add_argument("--cards", type=int, default=4, help="a problem")
+    train.add_argument("--learning-rate", type=float, default=5e-4)
+    train.add_argument("--outcomes", type=float, default=0.0, help="share of problems with recorded outcomes")
+    train.add_argument("--start", type=float, default=0.0, help="where the curriculum begins, up to 1")
+    train.add_argument("--grown", type=float, default=0.4, help="part of the run until cards have their full length")
+    train.add_argument("--frozen-layers", type=int, default=0, help="first layers whose adapters do not learn")
+    train.add_argument("--seed", type=int, default=1)
+    train.set_defaults(run=_train)
+
+    report = commands.add_parser("cards-report", help="agreement with a perfect reader; recorded outcomes; export")
+    _add_common(report)
+    report.add_argument("--episodes", type=int, default=150)
+    report.add_argument("--items", type=int, default=150, help="of each pack's validation split")
+    report.add_argument("--adapter", type=Path, help="where to write the adapter as GGUF")
+    report.set_defaults(run=_report)
+
+
+def _add_common(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--base", type=Path, required=True, help="GGUF to start from")
+    parser.add_argument("--out", type=Path, required=True, help="folder of checkpoints, metrics and plots")
+    parser.add_argument("--from", dest="origin", type=Path, help="checkpoint to go on from, of another folder")
+    parser.add_argument("--rank", type=int, default=16)
+    parser.add_argument("--half", action="store_true", help="bfloat16: twice as fast where the processor has it")
+    parser.add_argument("--threads", type=int, default=1)
+
+
+def _open_reader(arguments: argparse.Namespace, checkpoint: Path | None) -> tuple[GgufModel, Reader]:
+    torch.set_num_threads(arguments.threads)
+    torch.manual_seed(0)
+    source = read_model(arguments.base)
+    add_adapter(source.model, arguments.rank, alpha=2 * arguments.rank)
+    if arguments.half:
+        halve_frozen(source.model)
+    if checkpoint:
+        learnt = torch.load(checkpoint, weights_only=True)["model"]
+        source.model.load_state_dict(learnt, strict=False)
+    reader = Reader(source.model, TextTokenizer(source.metadata), load_contract("beliefs-1"), half=arguments.half)
+    return source, reader
+
+
+def _train(arguments: argparse.Namespace) -> None:
+    source, reader = _open_reader(arguments, arguments.origin)
+    freeze_adapters(source.model, arguments.frozen_layers)
+    settings = CardSettings(
+        arguments.steps,
+        arguments.problems,
+        arguments.cards,
+        arguments.learning_rate,
+        arguments.seed,
+        grown=arguments.grown,
+        start=arguments.start,
+        outcomes=arguments.outcomes,
+    )
+    print(train_cards(reader, settings, arguments.out).plot())
+
+
+def _report(arguments: argparse.Namespace) -> None:
+    source, reader = _open_reader(arguments, arguments.origin or arguments.out / "cards.pt")
+    rules = load_contract("slots-2")
+    seen = [name for name in SUBJECTS if name not in HIDDEN]
+    figures: dict[str, Any] = {
+        "unseen_wordings": evaluate_choices(reader, rules, arguments.episodes, seen),
+        "unseen_subjects": evaluate_choices(reader, rules, arguments.episodes, list(HIDDEN)),
+    }
+    for pack in PACKS if arguments.items else ():
+        figures[pack] = outcome_figures(reader, pack, arguments.items)
+    if arguments.adapter:
+        write_adapter(source, arguments.adapter)
+    print(json.dumps(figures, indent=1))
+
+
+def outcome_figures(reader: Reader, pack: str, items: int) -> dict[str, Any]:
+    """Nats a call on the validation split: the table of known domains, the reader, and with chances fitted on train."""
+    cards = 6
+    fitted = read_outcomes(reader, pack, "train", "exact", items, cards)
+    chances = fit_chances(fitted.shares, fitted.right)
+    found = read_outcomes(reader, pack, "validation", "exact", items, cards)
+    contract = np.array(reader.contract["chances"])
+    return {
+        "calls": len(found.right),
+        "domain_table": round(unlikelihood(found.table, found.right), 4),
+        "reader": round(unlikelihood(found.shares @ contract, found.right), 4),
+        "reader_fitted": round(unlikelihood(found.shares @ chances, found.right), 4),
+        "chances": [round(float(one), 3) for one in chances],
+    }

@@ -1,0 +1,153 @@
+"""A card as statements with known meaning, written down in many wordings; and what a perfect reader makes of it."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+from . import wordings
+from .subjects import GROUPS, SUBJECTS, halves
+
+Rng = np.random.Generator
+# What the five grades stand for, as in the contract.
+CHANCES = (0.1, 0.3, 0.5, 0.7, 0.9)
+OVERALL = "overall"
+
+
+@dataclass(frozen=True)
+class Statement:
+    """What is said about subjects, groups, or OVERALL. Without a chance it says nothing about skill."""
+
+    about: tuple[str, ...]
+    chance: float | None
+    text: str
+
+
+@dataclass(frozen=True)
+class Card:
+    statements: tuple[Statement, ...]
+
+    @property
+    def text(self) -> str:
+        return " ".join(_sentence(statement.text) for statement in self.statements if statement.text)
+
+
+def read_card(card: Card, subject: str) -> float:
+    """The chance of a right answer as the card tells it: of the subject, else its group, else the whole."""
+    for about in (subject, SUBJECTS[subject].group, OVERALL):
+        for statement in card.statements:
+            if about in statement.about and statement.chance is not None:
+                return statement.chance
+    told = [statement.chance for statement in card.statements if statement.chance is not None]
+    # Of other subjects only: half way between them and not knowing.
+    return 0.5 + (float(np.mean(told)) - 0.5) / 2 if told else 0.5
+
+
+def pick(rng: Rng, listed: str, unseen: bool) -> str:
+    options = halves(listed)[unseen]
+    return options[rng.integers(len(options))]
+
+
+def choose(rng: Rng, options: Sequence[Any]) -> Any:
+    return options[rng.integers(len(options))]
+
+
+@dataclass(frozen=True)
+class CardShape:
+    """How a card for a problem's subject is drawn: how the subject is told, and how much else is said."""
+
+    named: float = 0.65
+    by_group: float = 0.12
+    by_whole: float = 0.18
+    most_others: int = 4
+    measured: float = 0.15
+    aside: float = 0.2
+
+
+def fresh_card(rng: Rng, subject: str, subjects: list[str], shape: CardShape, unseen: bool) -> Card:
+    """The subject's grade is uniform and independent of all else that is said."""
+    way = float(rng.random())
+    statements: list[Statement] = []
+    told = {subject}
+    if way < shape.named:
+        also = _others(rng, subject, subjects, int(rng.integers(0, 3)) if rng.random() < 0.25 else 0, siblings=True)
+        told |= set(also)
+        statements.append(_graded(rng, _shuffled(rng, [subject, *also]), shape, unseen))
+    elif way < shape.named + shape.by_group:
+        statements.append(_graded(rng, [SUBJECTS[subject].group], shape, unseen))
+    named = bool(statements)
+    if rng.random() < 0.5 if named else way < shape.named + shape.by_group + shape.by_whole:
+        statements.append(_overall(rng, shape, unseen))
+    # Where the subject is not named its neighbours are not either: what they would say of it is nobody's to know.
+    siblings = way < shape.named
+    count = int(rng.integers(0 if statements else 1, shape.most_others + 1))
+    for other in _others(rng, subject, [name for name in subjects if name not in told], count, siblings):
+        statements.append(_graded(rng, [other], shape, unseen))
+    if rng.random() < shape.aside:
+        statements.append(Statement((), None, pick(rng, wordings.ASIDES, unseen)))
+    return Card(tuple(_shuffled(rng, statements)))
+
+
+def relative_card(rng: Rng, subject: str, subjects: list[str], unseen: bool) -> Card:
+    """One line: a grade on the whole, and where the tool is above or below it."""
+    whole = int(rng.integers(1, 4))
+    first, second = _shuffled(rng, [subject, *_others(rng, subject, subjects, 1, siblings=False)])
+    best = pick(rng, wordings.BEST, unseen).replace("{d}", _name(rng, first, unseen))
+    worst = pick(rng, wordings.WORST, unseen).replace("{d}", _name(rng, second, unseen))
+    parts = [
+        Statement((OVERALL,), CHANCES[whole], pick(rng, wordings.OVERALL[whole], unseen)),
+        Statement((first,), CHANCES[whole + 1], best),
+        Statement((second,), CHANCES[whole - 1], worst),
+    ]
+    return Card((Statement((), None, f"{parts[0].text}; {best}, {worst}"), *(_silent(part) for part in parts)))
+
+
+def _silent(statement: Statement) -> Statement:
+    return Statement(statement.about, statement.chance, "")
+
+
+def _others(rng: Rng, subject: str, subjects: list[str], count: int, siblings: bool) -> list[str]:
+    group = SUBJECTS[subject].group
+    open_ = [name for name in subjects if name != subject and (siblings or SUBJECTS[name].group != group)]
+    return _shuffled(rng, open_)[:count]
+
+
+def _graded(rng: Rng, about: list[str], shape: CardShape, unseen: bool) -> Statement:
+    listed = _list([_name(rng, one, unseen) for one in about])
+    if rng.random() < shape.measured:
+        chance, text = _measured(rng, wordings.MEASURED, unseen)
+        return Statement(tuple(about), chance, text.replace("{d}", listed))
+    grade = int(rng.integers(5))
+    return Statement(tuple(about), CHANCES[grade], pick(rng, wordings.GRADED[grade], unseen).replace("{d}", listed))
+
+
+def _overall(rng: Rng, shape: CardShape, unseen: bool) -> Statement:
+    if rng.random() < shape.measured:
+        return Statement((OVERALL,), *_measured(rng, wordings.MEASURED_OVERALL, unseen))
+    grade = int(rng.integers(5))
+    return Statement((OVERALL,), CHANCES[grade], pick(rng, wordings.OVERALL[grade], unseen))
+
+
+def _measured(rng: Rng, listed: str, unseen: bool) -> tuple[float, str]:
+    text = pick(rng, listed, unseen)
+    percent = int(rng.integers(1, 10)) * 10 if "{n}" in text else int(rng.integers(10, 98))
+    return percent / 100, text.replace("{p}", str(percent)).replace("{n}", str(percent // 10))
+
+
+def _name(rng: Rng, about: str, unseen: bool) -> str:
+    if about in GROUPS:
+        return pick(rng, GROUPS[about], unseen)
+    return choose(rng, SUBJECTS[about].names[unseen])
+
+
+def _list(names: list[str]) -> str:
+    return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
+
+
+def _shuffled(rng: Rng, items: Sequence[Any]) -> list[Any]:
+    return [items[index] for index in rng.permutation(len(items))]
+
+
+def _sentence(text: str) -> str:
+    return text[0].upper() + text[1:] + ("" if text.endswith((".", "*")) else ".")

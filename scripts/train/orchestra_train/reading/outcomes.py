@@ -1,0 +1,122 @@
+"""The reader held to recorded outcomes: real questions, cards measured on other items, right or wrong as recorded."""
+
+from dataclasses import dataclass
+from functools import cache
+
+import numpy as np
+import torch
+from scipy.optimize import minimize
+from torch import Tensor
+
+from ..contract.evidence import no_evidence
+from ..replay import read_split
+from ..world.replay_world import RecordedPack, read_recorded
+from .cards import Rng
+from .reader import Reader
+from .rosters import Reading, Tool
+
+PACKS = ("llmrouter", "zeroeval")
+CARDS = ("exact", "exact", "verbal")
+PRIVACY = {"local": "local", "self-hosted": "self_hosted", "third-party": "any"}
+MOST_CODE_POINTS = 1200
+LEAST_CHANCE, MOST_CHANCE = 0.01, 0.99
+
+
+@cache
+def recorded_pack(pack: str, split: str, card: str) -> RecordedPack:
+    return read_recorded(pack, split, card)
+
+
+def recorded_reading(rng: Rng, pack: RecordedPack, row: int, count: int) -> Reading:
+    """Some models of the roster on one item; each tool's value is 1 if its answer was right, else 0."""
+    known = np.flatnonzero(pack.correct[row] >= 0)
+    columns = rng.permutation(known)[:count]
+    tools = tuple(
+        Tool(
+            "answer",
+            pack.cards[pack.models[column]["anon_id"]],
+            PRIVACY[pack.models[column]["privacy_class"]],
+            float(pack.correct[row, column]),
+        )
+        for column in columns
+    )
+    item = pack.items[row]
+    return Reading(item["prompt"], item["domain"], no_evidence(), tools, recorded=True)
+
+
+def fresh_recorded(rng: Rng, count: int) -> Reading:
+    """An item of a train split with a few models; long prompts are passed over."""
+    pack = recorded_pack(PACKS[rng.integers(len(PACKS))], "train", CARDS[rng.integers(len(CARDS))])
+    while True:
+        row = int(rng.integers(len(pack.items)))
+        if len(pack.items[row]["prompt"]) <= MOST_CODE_POINTS:
+            return recorded_reading(rng, pack, row, count)
+
+
+def outcome_loss(grades: Tensor, chances: Tensor, reading: Reading) -> Tensor:
+    """Nats a call, of what was recorded under the mean of the grades' chances. grades: [tools, 5] log-probabilities."""
+    chance = (grades.exp() @ chances).clamp(LEAST_CHANCE, MOST_CHANCE)
+    right = torch.tensor([tool.value for tool in reading.tools])
+    return torch.nn.functional.binary_cross_entropy(chance, right)
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """Of one pack and split: the reader's grade shares [calls, 5], right or wrong [calls], the table's chance."""
+
+    shares: np.ndarray
+    right: np.ndarray
+    table: np.ndarray
+
+
+@torch.no_grad()
+def read_outcomes(reader: Reader, pack: str, split: str, card: str, items: int, cards: int, seed: int = 5) -> Outcomes:
+    """A random part of the items with some models each, beside the domain table fitted to the train split."""
+    recorded = recorded_pack(pack, split, card)
+    rng = np.random.default_rng(seed)
+    shares, right, table = [], [], []
+    rates = domain_table(pack)
+    for row in rng.permutation(len(recorded.items))[:items]:
+        item = recorded.items[row]
+        known = np.flatnonzero(recorded.correct[row] >= 0)
+        columns = np.random.default_rng([seed, int(row)]).permutation(known)[:cards]
+        reading = recorded_reading(np.random.default_rng([seed, int(row)]), recorded, row, cards)
+        [grades] = reader.grades([reader.tree(reading)])
+        shares.append(grades.exp().numpy())
+        right += [tool.value for tool in reading.tools]
+        table += rates[item["domain"]][columns].tolist()
+    return Outcomes(np.concatenate(shares), np.array(right), np.array(table))
+
+
+def domain_table(pack: str) -> dict[str, np.ndarray]:
+    """How often each model of the roster is right in a known domain, on the train split, shrunk to its overall rate."""
+    train = read_split(pack, "train")
+    known = train.correct >= 0
+    right = train.correct * known
+    overall = right.sum(0) / known.sum(0)
+    rates = {}
+    for domain in np.unique(train.domains):
+        of_domain = train.domains == domain
+        rates[str(domain)] = (right[of_domain].sum(0) + 10 * overall) / (known[of_domain].sum(0) + 10)
+    return rates
+
+
+def unlikelihood(chance: np.ndarray, right: np.ndarray) -> float:
+    chance = chance.clip(LEAST_CHANCE, MOST_CHANCE)
+    return float(-np.log(np.where(right > 0.5, chance, 1 - chance)).mean())
+
+
+def fit_chances(shares: np.ndarray, right: np.ndarray) -> np.ndarray:
+    """What the five grades stand for, rising, so that the mean over a call's grades is most likely."""
+
+    def chances(steps: np.ndarray) -> np.ndarray:
+        parts = np.exp(steps)
+        return (np.cumsum(parts)[:-1] / parts.sum()).clip(LEAST_CHANCE, MOST_CHANCE)
+
+    found = minimize(
+        lambda steps: unlikelihood(shares @ chances(steps), right),
+        np.zeros(6),
+        method="Nelder-Mead",
+        options={"maxiter": 3000},
+    )
+    return chances(found.x)

@@ -1,0 +1,137 @@
+"""Card reading, from the base model to an adapter: every card of every problem is a target, short cards first."""
+
+import time
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from ..journal import Journal
+from .cards import CardShape, Rng
+from .outcomes import fresh_recorded, outcome_loss
+from .problems import problem_source
+from .reader import Reader
+from .rosters import Reading, ReadingShape, as_grades, fresh_reading, value_range
+from .wishes import Wish, fresh_wish
+
+Example = Reading | Wish
+GRADES = 5
+
+
+@dataclass(frozen=True)
+class CardSettings:
+    steps: int
+    problems: int = 4
+    cards: int = 6
+    learning_rate: float = 5e-4
+    seed: int = 1
+    checkpoint_every: int = 20
+    check_every: int = 100
+    check_problems: int = 8
+    # Parts of the run until cards have their full length, and until evidence, helpers and wishes come in.
+    grown: float = 0.4
+    # Where the curriculum begins; 1 for a run that goes on from a trained adapter.
+    start: float = 0.0
+    # Share of examples that are recorded outcomes instead of the world's own.
+    outcomes: float = 0.0
+
+
+def targets_of(example: Example) -> Tensor:
+    """Weights of the grades, [branches, grades]."""
+    if isinstance(example, Wish):
+        return torch.eye(GRADES)[list(example.grades)]
+    return torch.tensor(np.array([as_grades(tool.value, value_range(tool.role)) for tool in example.tools])).float()
+
+
+def shape_at(part: float, grown: float) -> ReadingShape:
+    """From one or two plain sentences to everything."""
+    ripe = min(1.0, part / grown)
+    card = CardShape(
+        named=0.85 - 0.2 * ripe,
+        by_group=0.12 * ripe,
+        by_whole=0.15 + 0.03 * ripe,
+        most_others=1 + round(3 * ripe),
+        measured=0.15 * ripe,
+        aside=0.2 * ripe,
+    )
+    late = max(0.0, min(1.0, (part - grown / 2) / (grown / 2)))
+    return ReadingShape(card, relative=0.06 * late, evidence=0.3 * late, helper=0.15 * late)
+
+
+def fresh_example(rng: Rng, settings: CardSettings, part: float) -> Example:
+    part = max(part, settings.start)
+    if rng.random() < settings.outcomes:
+        return fresh_recorded(rng, settings.cards)
+    if part > settings.grown / 2 and rng.random() < 0.15:
+        return fresh_wish(rng, unseen=False)
+    shape = shape_at(part, settings.grown)
+    return fresh_reading(rng, problem_source(unseen=False), settings.cards, shape, unseen=False)
+
+
+def train_cards(reader: Reader, settings: CardSettings, folder: Path) -> Journal:
+    """Metrics in `cards.jsonl`: loss, share of grades read right, tokens, CPU seconds; at times on unseen material."""
+    learnt = [parameter for parameter in reader.model.parameters() if parameter.requires_grad]
+    optimizer = torch.optim.AdamW(learnt, lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.0)
+    journal = Journal(folder, "cards")
+    first, _ = journal.resume(reader.model, optimizer)
+    for step in journal.steps(first, settings.steps):
+        started = time.process_time()
+        # Data are a function of seed and step alone, so a resumed run sees what the killed one would have seen.
+        rng = np.random.default_rng([settings.seed, step])
+        examples = [fresh_example(rng, settings, step / settings.steps) for _ in range(settings.problems)]
+        for group in optimizer.param_groups:
+            group["lr"] = settings.learning_rate * min(1.0, (step + 1) / 20) * max(0.05, 1 - step / settings.steps)
+        optimizer.zero_grad()
+        figures = _learn_from(reader, examples)
+        norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0).item()
+        optimizer.step()
+        if (step + 1) % settings.check_every == 0:
+            figures |= check_reading(reader, settings.check_problems)
+        journal.log(step, norm=norm, cpu_s=round(time.process_time() - started, 2), **figures)
+        if (step + 1) % settings.checkpoint_every == 0 or step + 1 == settings.steps:
+            journal.save(step + 1, reader.model, optimizer)
+    return journal
+
+
+def _learn_from(reader: Reader, examples: list[Example]) -> dict[str, float]:
+    """Adds the gradients of one step; an example at a time, so that memory and attention stay small."""
+    chances = torch.tensor(reader.contract["chances"])
+    loss, right, tokens = 0.0, [], 0
+    for example in examples:
+        tree = reader.tree(example)
+        tokens += len(tree)
+        [found] = reader.grades([tree])
+        if isinstance(example, Reading) and example.recorded:
+            part = outcome_loss(found, chances, example)
+        else:
+            targets = targets_of(example)
+            part = -(targets * found).sum(-1).mean()
+            right += (found.argmax(-1) == targets.argmax(-1)).tolist()
+        (part / len(examples)).backward()
+        loss += part.item() / len(examples)
+    return {"loss": loss, "right": float(np.mean(right or [0.0])), "tokens": tokens}
+
+
+@torch.no_grad()
+def check_reading(reader: Reader, problems: int) -> dict[str, float]:
+    """Share of grades read right on unseen material, answerers and wishes apart; plain cards, then all kinds."""
+    figures = {}
+    shapes = {"plain": replace(ReadingShape(), evidence=0, helper=0, relative=0), "full": ReadingShape()}
+    for name, shape in shapes.items():
+        rng = np.random.default_rng(10_000)
+        readings = [fresh_reading(rng, problem_source(True), 5, shape, unseen=True) for _ in range(problems)]
+        figures[f"unseen_{name}"] = _share_right(reader, readings)
+    figures["unseen_wish"] = _share_right(
+        reader, [fresh_wish(np.random.default_rng([7, n]), True) for n in range(problems)]
+    )
+    return figures
+
+
+def _share_right(reader: Reader, examples: list[Reading] | list[Wish]) -> float:
+    right = []
+    for example in examples:
+        [found] = reader.grades([reader.tree(example)])
+        right += (found.argmax(-1) == targets_of(example).argmax(-1)).tolist()
+    return float(np.mean(right))

@@ -1,0 +1,172 @@
+"""Cards mean what they say, training never sees what evaluation holds back, and a run of card reading goes on."""
+
+import json
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from orchestra_train.contract.load import load_contract
+from orchestra_train.gguf_file import tiny_model
+from orchestra_train.model import add_adapter
+from orchestra_train.reading.cards import CHANCES, OVERALL, Card, CardShape, Statement, fresh_card, read_card
+from orchestra_train.reading.evaluate import Choosing, evaluate_choices, utilities_of, weights_of
+from orchestra_train.reading.outcomes import fit_chances, outcome_loss, unlikelihood
+from orchestra_train.reading.problems import ProblemSource, open_subjects
+from orchestra_train.reading.reader import Reader, halve_frozen
+from orchestra_train.reading.rosters import GAINS, Reading, ReadingShape, Tool, as_grades, fresh_reading
+from orchestra_train.reading.subjects import GROUPS, HIDDEN, SUBJECTS, halves
+from orchestra_train.reading.train import CardSettings, train_cards
+from orchestra_train.reading.wishes import UNSPOKEN, WISHES, fresh_wish
+from orchestra_train.tokenizer import TextTokenizer, tiny_tokenizer
+
+BELIEFS, RULES = load_contract("beliefs-1"), load_contract("slots-2")
+TOKENIZER = tiny_tokenizer(BELIEFS["grades"] * 50 + ["Good at sums. Problem: how many?"] * 20, 350)
+SEEN = [name for name in SUBJECTS if name not in HIDDEN]
+OWN_TASKS = ProblemSource({}, unseen=False)
+
+
+def fresh_reader(half: bool = False) -> Reader:
+    source = tiny_model("llama", TOKENIZER, seed=1, width=32, feed_forward=64)
+    add_adapter(source.model, rank=4, alpha=8)
+    if half:
+        halve_frozen(source.model)
+    return Reader(source.model, TextTokenizer(source.metadata), BELIEFS, half)
+
+
+def readings(count: int, unseen: bool) -> list[Reading]:
+    problems = ProblemSource({}, unseen)
+    return [fresh_reading(np.random.default_rng(n), problems, 5, ReadingShape(), unseen) for n in range(count)]
+
+
+def test_the_subject_counts_before_its_group_and_the_group_before_the_whole() -> None:
+    whole, group = Statement((OVERALL,), 0.1, "a"), Statement(("natural sciences",), 0.5, "b")
+    subject, other = Statement(("law", "physics"), 0.9, "c"), Statement(("music",), 0.7, "d")
+    assert read_card(Card((whole, group, subject, other)), "physics") == 0.9
+    assert read_card(Card((whole, group, other)), "physics") == 0.5
+    assert read_card(Card((whole, other)), "physics") == 0.1
+    assert read_card(Card((other,)), "physics") == pytest.approx(0.6)
+    assert read_card(Card(()), "physics") == 0.5
+
+
+def test_a_card_tells_every_grade_as_often_and_apart_from_what_else_it_says() -> None:
+    rng = np.random.default_rng(0)
+    told, others = [], []
+    for _ in range(1500):
+        card = fresh_card(rng, "law", SEEN, CardShape(named=1, measured=0), unseen=False)
+        told.append(read_card(card, "law"))
+        rest = [one.chance for one in card.statements if "law" not in one.about and one.chance is not None]
+        others.append(float(np.mean(rest)) if rest else np.nan)
+    counts = [told.count(chance) for chance in CHANCES]
+    assert min(counts) > 200
+    known = ~np.isnan(others)
+    assert abs(np.corrcoef(np.array(told)[known], np.array(others)[known])[0, 1]) < 0.1
+
+
+def test_training_shows_no_wording_task_or_subject_that_evaluation_holds_back() -> None:
+    shown = json.dumps([[one.problem, *(tool.quality for tool in one.tools)] for one in readings(300, unseen=False)])
+    for subject in SUBJECTS.values():
+        hidden = subject.name in HIDDEN
+        names = subject.names[1] if not hidden else (*subject.names[0], *subject.names[1])
+        assert not [name for name in names if f" {name}" in shown.lower() and name not in ("coding", "holidays")]
+        assert not [task for task in subject.tasks[1] if "{" not in task and task in shown]
+    assert not set(open_subjects(unseen=False)) & set(HIDDEN)
+    assert all(subject.group in GROUPS for subject in SUBJECTS.values())
+
+
+def test_every_list_of_words_has_a_seen_and_an_unseen_half() -> None:
+    for subject in SUBJECTS.values():
+        assert all(subject.names) and all(subject.tasks), subject.name
+        assert not set(subject.names[0]) & set(subject.names[1])
+
+
+def test_evidence_that_answers_lifts_and_helpers_have_no_second_go() -> None:
+    chances = {True: [], False: []}
+    for one in readings(600, unseen=True):
+        answered = bool(one.evidence["documents"]) and one.problem[:60] in one.evidence["documents"][0]["text"]
+        chances[answered] += [tool.value for tool in one.tools if tool.role == "answer"]
+        if answered:
+            assert all(tool.value == 1.0 for tool in one.tools if tool.role == "search")
+    assert 0.1 < np.mean(chances[True]) - np.mean(chances[False]) < 0.2
+    assert max(chances[True]) <= 0.98
+
+
+def test_grades_have_the_mean_that_is_told() -> None:
+    for stops in (CHANCES, GAINS):
+        for value in np.linspace(stops[0], stops[-1], 23):
+            weights = as_grades(float(value), stops)
+            assert weights.sum() == pytest.approx(1)
+            assert weights @ np.array(stops) == pytest.approx(value)
+            assert (weights > 0).sum() <= 2
+
+
+def test_a_wish_says_nothing_of_what_it_does_not_speak_of() -> None:
+    for seed in range(200):
+        wish = fresh_wish(np.random.default_rng(seed), unseen=False)
+        for axis, grade in zip(UNSPOKEN, wish.grades, strict=True):
+            spoken = any(part in wish.text for listed in WISHES[axis].values() for part in halves(listed)[0])
+            assert spoken or grade == UNSPOKEN[axis]
+
+
+def test_of_equally_good_tools_the_cheaper_is_chosen_and_a_price_swap_is_followed() -> None:
+    tools = (Tool("answer", "Good.", "any", 0.7), Tool("answer", "Good.", "any", 0.7))
+    reading = Reading("Q", "law", {"documents": [], "codeRuns": [], "attempts": []}, tools)
+    for cheaper in (0, 1):
+        costs = np.array([0.02, 0.02])
+        costs[cheaper] = 0.001
+        choosing = Choosing(reading, None, weights_of([0.3, 0.7, 0, 0]), costs, np.array([1000.0, 1000.0]))
+        utilities = utilities_of(choosing, [0.7, 0.7], choosing.weights, RULES)
+        # An attempt and an answer of each tool, in turn.
+        assert int(np.argmax(utilities)) // 2 == cheaper
+        values = [0.7 + 0.2 * (place != cheaper) for place in (0, 1)]
+        better = utilities_of(choosing, values, weights_of([1, 0, 0, 0]), RULES)
+        assert int(np.argmax(better)) // 2 == 1 - cheaper
+
+
+def test_an_evaluation_gives_shares_and_a_random_reader_gives_utility_away() -> None:
+    figures = evaluate_choices(fresh_reader(), RULES, 6, SEEN)
+    assert 0 <= figures["same_choice"] <= figures["within_0.05"] <= 1
+    assert figures["regret"] > 0
+    assert evaluate_choices(fresh_reader(), RULES, 6, SEEN) == figures
+
+
+def test_half_precision_reads_nearly_the_same() -> None:
+    whole, half = fresh_reader(), fresh_reader(half=True)
+    trees = [whole.tree(one) for one in readings(3, unseen=False)]
+    for exact, rough in zip(whole.grades(trees), half.grades(trees), strict=True):
+        assert (exact - rough).abs().max() < 0.05
+
+
+def test_a_killed_run_goes_on_with_the_same_losses(tmp_path: Path) -> None:
+    settings = CardSettings(6, problems=2, cards=2, checkpoint_every=3, check_every=99)
+    torch.manual_seed(3)
+    whole = train_cards(fresh_reader(), settings, tmp_path / "whole").read()
+    torch.manual_seed(3)
+    train_cards(fresh_reader(), CardSettings(3, problems=2, cards=2, check_every=99), tmp_path / "killed")
+    checkpoint = tmp_path / "killed" / "cards.pt"
+    saved = torch.load(checkpoint, weights_only=True)
+    assert saved["step"] == 3
+    again = train_cards(fresh_reader(), settings, tmp_path / "killed").read()
+    assert [line["step"] for line in again] == list(range(6))
+    assert all(np.isfinite(line["loss"]) for line in [*whole, *again])
+
+
+def test_outcomes_are_most_likely_under_the_chances_that_made_them() -> None:
+    rng = np.random.default_rng(1)
+    truth = np.array([0.02, 0.2, 0.4, 0.75, 0.97])
+    shares = rng.dirichlet(np.full(5, 0.1), 4000)
+    right = (rng.random(4000) < shares @ truth).astype(float)
+    found = fit_chances(shares, right)
+    assert np.abs(found - truth).max() < 0.08
+    assert (np.diff(found) >= 0).all()
+    assert unlikelihood(shares @ found, right) <= unlikelihood(shares @ truth, right) + 1e-4
+
+
+def test_the_outcome_loss_is_small_for_a_reader_that_knew() -> None:
+    tools = (Tool("answer", "", "any", 1.0), Tool("answer", "", "any", 0.0))
+    reading = Reading("", "law", {"documents": [], "codeRuns": [], "attempts": []}, tools, recorded=True)
+    chances = torch.tensor(BELIEFS["chances"])
+    sure = torch.tensor([[1e-9, 1e-9, 1e-9, 1e-9, 1.0], [1.0, 1e-9, 1e-9, 1e-9, 1e-9]]).log()
+    assert outcome_loss(sure, chances, reading) < outcome_loss(sure.flip(0), chances, reading)
+    assert outcome_loss(sure, chances, reading).item() == pytest.approx(-np.log(0.9), abs=1e-4)
