@@ -1,11 +1,16 @@
-// Asks llama.cpp what torch is asked: token ids of texts, and log-probabilities behind a prompt. One JSON in, one out.
+// Asks llama.cpp and the gateway's engine on it what torch is asked: token ids of texts and of segments, log-probabilities
+// behind a prompt, grades of questions. One JSON in, one out.
 import { readFileSync } from 'node:fs';
 import { getLlama, LlamaLogLevel } from 'node-llama-cpp';
+import { startLlamaEngine } from '../../../src/inference/llama-engine.ts';
+import { modelTokens } from '../../../src/inference/tokens.ts';
 
-const { model: modelPath, adapter, texts, prompt, greedy, top = 20 } = JSON.parse(readFileSync(0, 'utf8'));
+const asked = JSON.parse(readFileSync(0, 'utf8'));
+const { model: modelPath, adapter, texts, segments = [], prompt, greedy, top = 20, judge } = asked;
 const llama = await getLlama({ gpu: false, build: 'never', maxThreads: 1, logLevel: LlamaLogLevel.error });
 const model = await llama.loadModel({ modelPath, vocabOnly: prompt === undefined, gpuLayers: 0 });
 const tokens = texts.map((text) => model.tokenize(text, false));
+const served = segments.length === 0 ? [] : segments.map(modelTokens(model).ofSegments);
 const probabilities = [];
 if (prompt !== undefined) {
   const lora = adapter === undefined ? undefined : { adapters: [{ filePath: adapter }] };
@@ -22,5 +27,15 @@ if (prompt !== undefined) {
     ids = [...ids, ...added];
   }
 }
-process.stdout.write(JSON.stringify({ tokens, probabilities }));
+await model.dispose();
+process.stdout.write(JSON.stringify({ tokens, served, probabilities, grades: judge && (await gradesOf(judge)) }));
 process.exit(0);
+
+/** `judge` holds prompt, questions and answers as segments. */
+async function gradesOf(request) {
+  const options = { modelPath, device: 'cpu', threads: 1, contextTokens: 1024, sequences: 1, prefillChunkTokens: 128 };
+  const engine = await startLlamaEngine(options);
+  const { logProbabilities } = await engine.judge({ ...request, signal: new AbortController().signal });
+  await engine.close();
+  return logProbabilities;
+}

@@ -12,7 +12,7 @@ import torch
 from engine import ask_engine
 from orchestra_train.gguf_file import GgufModel, read_model, tiny_model, write_adapter, write_model
 from orchestra_train.model import add_adapter
-from orchestra_train.tokenizer import TextTokenizer, tiny_tokenizer
+from orchestra_train.tokenizer import USER_DEFINED, TextTokenizer, tiny_tokenizer
 
 PIECES = [
     "price",
@@ -31,6 +31,7 @@ PIECES = [
     "—",
     "9",
 ]
+DEFINED_TAGS = ["<tool_call>", "</tool_call>", "<think>", "</think>"]
 CORPUS = ["The price is 12.50 dollars.", "def f(x):\n    return x", "don't answer: search!", "an answer of 42"] * 50
 
 
@@ -116,6 +117,50 @@ def test_reading_back_gives_weights_and_metadata_again(architecture: str, tmp_pa
     assert carried == {name: value for name, value in source.metadata.items() if name.startswith("tokenizer.")}
 
 
+def with_defined_tokens(metadata: dict) -> dict:
+    """Tags of Qwen3's manner and a run of spaces, which the tokenizer of llama.cpp finds in any text."""
+    added = [*DEFINED_TAGS, "   "]
+    tokens = [*metadata["tokenizer.ggml.tokens"], *added]
+    types = [*metadata["tokenizer.ggml.token_type"], *[USER_DEFINED] * len(added)]
+    return {**metadata, "tokenizer.ggml.tokens": tokens, "tokenizer.ggml.token_type": types}
+
+
+def probe_segments(count: int) -> list[list[dict[str, str]]]:
+    chance = random.Random(8)
+    pieces = [*PIECES, *DEFINED_TAGS, "<|im_start|>", "<", "tool_call>", " ", "   ", "     x"]
+    tags = ["<|im_start|>", "<|im_end|>", "\n", *DEFINED_TAGS, "<tools>"]
+
+    def segment() -> dict[str, str]:
+        kind = chance.choice(["markup", "text"])
+        source = tags if kind == "markup" else pieces
+        return {"kind": kind, "text": "".join(chance.choices(source, k=chance.randint(1, 6)))}
+
+    return [[segment() for _ in range(chance.randint(1, 6))] for _ in range(count)]
+
+
+@pytest.mark.parametrize("architecture", ["llama", "qwen3"])
+@pytest.mark.parametrize("defined", [False, True])
+def test_segments_are_tokenised_as_the_gateway_serves_them(architecture: str, defined: bool, tmp_path: Path) -> None:
+    metadata = tiny_tokenizer(CORPUS, 320)
+    source = tiny_model(architecture, with_defined_tokens(metadata) if defined else metadata, seed=3)
+    write_model(source, tmp_path / "tiny.gguf", "F32")
+    tokenizer = TextTokenizer(source.metadata)
+    segments = probe_segments(200)
+    served = ask_engine(tmp_path / "tiny.gguf", [], segments=segments)["served"]
+    for given, ids in zip(segments, served, strict=True):
+        assert tokenizer.encode_segments(given) == ids, given
+
+
+def test_tags_in_the_text_of_others_stay_words() -> None:
+    tokenizer = TextTokenizer(with_defined_tokens(tiny_tokenizer(CORPUS, 320)))
+    control = {token: tokenizer.encode_segments([{"kind": "markup", "text": token}]) for token in DEFINED_TAGS}
+    assert all(len(ids) == 1 for ids in control.values())
+    for tag, [token] in control.items():
+        ids = tokenizer.encode(f"say {tag} now")
+        assert token not in ids
+        assert tokenizer.decode(ids) == f"say {tag} now"
+
+
 def test_an_unknown_architecture_is_refused(tmp_path: Path) -> None:
     source = tiny("llama")
     source.model.config = replace(source.model.config, architecture="gemma3")
@@ -134,9 +179,11 @@ def test_smollm2_is_read_as_the_engine_reads_it() -> None:
     source = read_model(SMOLLM2)
     tokenizer = TextTokenizer(source.metadata)
     texts = probe_strings(200)
+    segments = probe_segments(200)
     prompt = tokenizer.encode("The capital of France is")
-    answer = ask_engine(SMOLLM2, texts, prompt=prompt, greedy=6)
+    answer = ask_engine(SMOLLM2, texts, segments=segments, prompt=prompt, greedy=6)
     assert answer["tokens"] == [tokenizer.encode(text) for text in texts]
+    assert answer["served"] == [tokenizer.encode_segments(given) for given in segments]
     assert tokenizer.decode([answer["probabilities"][0][0][0]]) == " Paris"
     found = differences(source, answer, prompt)
     assert sum(found) / len(found) < 0.1

@@ -9,7 +9,13 @@ import pytest
 import torch
 
 from engine import ask_engine
-from orchestra_train.contract.beliefs import expected_of, spread_over_levels
+from orchestra_train.contract.beliefs import (
+    card_branch,
+    expected_of,
+    grade_segments,
+    problem_prefix,
+    spread_over_levels,
+)
 from orchestra_train.contract.load import load_contract
 from orchestra_train.gguf_file import GgufModel, tiny_model, write_model
 from orchestra_train.packing import Tree, branch_log_probabilities, choice_log_probabilities, rows_of
@@ -96,6 +102,23 @@ def test_masked_grades_are_equal_in_the_engine(source: GgufModel, tmp_path: Path
     served = dict(answer["probabilities"][0])
     masked = torch.tensor([math.log(served[token]) for token in policy._grade_ids]).log_softmax(-1)
     assert scores[0].tolist() == pytest.approx(masked.tolist(), abs=0.01)
+
+
+def test_grades_are_those_that_the_gateway_is_served(source: GgufModel, tmp_path: Path) -> None:
+    write_model(source, tmp_path / "tiny.gguf", "F32")
+    policy = BeliefsPolicy(source.model, TextTokenizer(source.metadata), BELIEFS)
+    turn = some_turns(1)[0]
+    episode = turn.run.episode
+    context = source.model.config.context
+    judge = {
+        "prompt": problem_prefix(episode.problem, "", turn.run.evidence, context, BELIEFS),
+        "questions": [card_branch(slot.quality, slot.privacy, slot.role, BELIEFS) for slot in episode.slots],
+        "answers": grade_segments(BELIEFS),
+    }
+    served = ask_engine(tmp_path / "tiny.gguf", [], judge=judge)["grades"]
+    [ours] = policy.grades([turn])
+    for row, expected in zip(served, ours.tolist(), strict=True):
+        assert row == pytest.approx(expected, abs=0.01)
 
 
 def test_neither_ids_nor_prices_nor_wishes_reach_the_beliefs(source: GgufModel) -> None:
