@@ -54,8 +54,8 @@ export async function ours(setting: Setting): Promise<Contestant> {
       const stopwatch = startStopwatch(begun);
       const events = engine.generate({ messages, maxTokens, temperature: 0, topP: 1, stop: [], seed: 1, signal });
       for await (const event of events) {
-        if (event.type === 'text') stopwatch.lap();
-        else return { ...stopwatch.read(), outputTokens: event.usage.outputTokens };
+        if (event.type === 'end') return { ...stopwatch.read(), outputTokens: event.usage.outputTokens };
+        stopwatch.lap();
       }
       throw new Error('the stream ended without an end');
     },

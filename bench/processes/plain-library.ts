@@ -10,7 +10,7 @@ const llama = await getLlama({ gpu: false, build: 'never', maxThreads: 1 });
 const model = await llama.loadModel({ modelPath });
 const context = await model.createContext({ sequences: Number(sequences), contextSize: Number(contextTokens) });
 const tokens = modelTokens(model);
-const template = chatTemplate(model);
+const template = chatTemplate(model, tokens);
 const free = Array.from({ length: Number(sequences) }, () => context.getSequence());
 const waiting: ((sequence: LlamaContextSequence) => void)[] = [];
 
@@ -19,7 +19,7 @@ async function complete(request: IncomingMessage, response: ServerResponse): Pro
   for await (const bytes of request) text += String(bytes);
   // The bench is the only client.
   const { messages, max_tokens: maxTokens } = JSON.parse(text) as { messages: ChatMessage[]; max_tokens: number };
-  const prompt = tokens.ofTemplate(template(messages));
+  const prompt = template.prompt(messages, []);
   const sequence = free.shift() ?? (await new Promise<LlamaContextSequence>((resolve) => waiting.push(resolve)));
   await sequence.adaptStateToTokens(prompt.slice(0, -1), false);
   let written = 0;

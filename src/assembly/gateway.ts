@@ -80,7 +80,7 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
     () => openPolicy(config, place, { readProblem: tooling.readProblem, skillCounts: storage.skillCounts }, remote),
     tooling,
   );
-  const slots = configured.filter(({ id }) => tooling.tools.has(id));
+  const { slots } = tooling;
   const relays = relaysFrom(config, tooling.upstreams, rows);
   const notes = [opened.note, ...tooling.notes, ...storage.notes];
 

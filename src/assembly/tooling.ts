@@ -15,6 +15,8 @@ import { type ConnectedUpstream, connectUpstreams, type Patience } from './upstr
 /** Everything that the loop can call, and what it is made of. */
 export interface Tooling {
   readonly tools: ReadonlyMap<string, Tool>;
+  /** Those that have a tool, as they turned out to be. */
+  readonly slots: readonly Slot[];
   readonly upstreams: ReadonlyMap<string, ConnectedUpstream>;
   /** Undefined without an embedding. */
   readonly readProblem: ProblemReader | undefined;
@@ -50,13 +52,15 @@ export async function openTooling(options: ToolingOptions): Promise<Tooling> {
   const engines = await openEngines(config, options.place, notes);
   const parts = { config, contract, upstreams, engines, sources, sandboxes, patience };
   const tools = new Map<string, Tool>();
-  for (const slot of slots) {
-    const tool = toolFor(slot, slots, parts);
+  const able = slots.map((slot) => withoutUnknownTools(slot, config, engines, notes));
+  for (const slot of able) {
+    const tool = toolFor(slot, able, parts);
     if (tool) tools.set(slot.id, tool);
     else notes.push(`${slot.id} (${slot.model}) is left out: something that it needs is missing`);
   }
   return {
     tools,
+    slots: able.filter(({ id }) => tools.has(id)),
     upstreams,
     readProblem: embedding.readProblem,
     notes,
@@ -68,6 +72,20 @@ export async function openTooling(options: ToolingOptions): Promise<Tooling> {
       await Promise.all([...upstreams.values()].map((upstream) => upstream.close()));
     },
   };
+}
+
+/** Whether a local model takes the client's tools is known once it is loaded; then it is a limit like any other. */
+function withoutUnknownTools(
+  slot: Slot,
+  config: Config,
+  engines: ReadonlyMap<string, InferenceEngine>,
+  notes: string[],
+): Slot {
+  const entry = config.slots[slot.id];
+  const engine = entry && 'local' in entry ? engines.get(entry.local ?? '') : undefined;
+  if (!slot.clientTools || engine === undefined || engine.info.takesTools) return slot;
+  notes.push(`${slot.id} (${slot.model}) gets no request with tools: its chat template knows none`);
+  return { ...slot, clientTools: false };
 }
 
 async function openSandboxes({ tools, limits }: Config, notes: string[]): Promise<ReadonlyMap<string, CodeSandbox>> {

@@ -220,7 +220,10 @@ export class EngineClient implements InferenceEngine {
 }
 
 /** Images stay here: the host could only say that there are some. */
-const textOnly = (message: ChatMessage): ChatMessage => ({ role: message.role, content: textOf(message) });
+const textOnly = (message: ChatMessage): ChatMessage => {
+  const { role, name, tool_calls, tool_call_id } = message;
+  return { role, content: textOf(message), name, tool_calls, tool_call_id };
+};
 
 const isLast = (reply: Reply): boolean => reply.type !== 'generated' || reply.event.type === 'end';
 

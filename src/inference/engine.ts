@@ -30,6 +30,8 @@ export interface EngineInfo {
   readonly architecture: string;
   readonly device: string;
   readonly contextTokens: number;
+  /** Whether its chat template knows functions, and has calls written in a form that is read here. */
+  readonly takesTools: boolean;
   /** SHA-256, hex: of the weights file; with an adapter, of both their hashes and its scale. */
   readonly weightsHash: string;
 }
@@ -86,6 +88,25 @@ export interface JudgeResult {
   readonly usage: EngineUsage;
 }
 
+/** A function of the client's, as OpenAI describes them. */
+export interface ToolDefinition {
+  readonly name: string;
+  readonly description?: string | undefined;
+  /** JSON schema of the arguments; anything goes without one. */
+  readonly parameters?: unknown;
+  /** The schema is enforced whole or the request refused; otherwise what cannot be enforced is left to the model. */
+  readonly strict?: boolean | undefined;
+}
+
+export interface ToolUse {
+  /** At least one, each name once. */
+  readonly tools: readonly ToolDefinition[];
+  /** Whether to call is the model's choice, or it has to: some function, or the named one. */
+  readonly choice: 'auto' | 'required' | { readonly name: string };
+  /** False: nothing follows the first call. */
+  readonly parallel: boolean;
+}
+
 export interface GenerateRequest {
   /** Rendered by the GGUF's own chat template; contents are never read as control tokens. */
   readonly messages: readonly ChatMessage[];
@@ -97,6 +118,8 @@ export interface GenerateRequest {
   readonly seed: number;
   /** 0 to 20: text comes with its tokens' chances, and so many alternatives to each; left out: without. */
   readonly topLogprobs?: number | undefined;
+  /** Only where the engine's `takesTools` says so, and not beside a JSON schema. */
+  readonly toolUse?: ToolUse | undefined;
   /** The text will be JSON that this schema allows; a schema that cannot be enforced is `invalid`, by name. */
   readonly jsonSchema?: unknown;
   /** Owner of a private run: what it leaves in the KV cache is erased before anybody else gets the lane. */
@@ -110,7 +133,22 @@ export interface GenerateRequest {
 
 export type GenerateEvent =
   | { readonly type: 'text'; readonly text: string; readonly logprobs?: readonly TokenLogprob[] | undefined }
-  | { readonly type: 'end'; readonly finishReason: 'stop' | 'length'; readonly usage: EngineUsage };
+  | ToolCallPiece
+  | {
+      readonly type: 'end';
+      readonly finishReason: 'stop' | 'length' | 'tool_calls';
+      readonly usage: EngineUsage;
+    };
+
+export interface ToolCallPiece {
+  readonly type: 'tool_call';
+  readonly index: number;
+  /** On the first piece of a call only. */
+  readonly id?: string | undefined;
+  readonly name?: string | undefined;
+  /** What follows of the arguments' JSON. */
+  readonly argumentsDelta: string;
+}
 
 /**
  * One GGUF, ready to work. The same interface in-process (tests) and behind a host process (serving).

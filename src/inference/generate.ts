@@ -1,83 +1,102 @@
 import type { LlamaGrammarEvaluationState, Token } from 'node-llama-cpp';
-import type { GenerateEvent, GenerateRequest } from './engine.ts';
+import { markup } from '../contract/segment.ts';
+import type { ChatTemplate } from './chat-template.ts';
+import { EngineFailure, type GenerateEvent, type GenerateRequest } from './engine.ts';
+import type { ReadGrammar } from './grammars.ts';
+import { jsonSchemaGrammar } from './json-schema-grammar.ts';
 import { LogprobRecorder } from './logprobs.ts';
 import type { Sequence } from './sequence.ts';
-import { stopFilter, tokenDecoder } from './text-stream.ts';
+import { TextWriter } from './text-writer.ts';
 import type { ModelTokens } from './tokens.ts';
+import { callOpen, ToolCallReader } from './tool-call-reader.ts';
+import { toolCallGrammar } from './tool-grammar.ts';
 
-/** Text as it is written; the last event says why it ended. */
+export interface GeneratePlan {
+  readonly request: GenerateRequest;
+  readonly prompt: readonly Token[];
+  /** Finds calls; undefined when there are no tools. */
+  readonly calls: ToolCallReader | undefined;
+  /** Of the answer, or of each call. */
+  readonly newGrammar: (() => LlamaGrammarEvaluationState) | undefined;
+}
+
+/** What a request needs of its model. */
+export interface GenerateParts {
+  readonly template: ChatTemplate;
+  readonly tokens: ModelTokens;
+  readonly readGrammar: ReadGrammar;
+  readonly contextTokens: number;
+}
+
+/** Renders and checks everything before the first expensive act. */
+export async function planGenerate(request: GenerateRequest, parts: GenerateParts): Promise<GeneratePlan> {
+  const { template, tokens, readGrammar, contextTokens } = parts;
+  const { messages, toolUse, jsonSchema } = request;
+  if (toolUse && !template.takesTools)
+    throw new EngineFailure('invalid', 'the chat template of this model knows no tools');
+  const isForced = toolUse !== undefined && toolUse.choice !== 'auto';
+  const opening = isForced ? tokens.ofSegments([markup(callOpen)]) : [];
+  const prompt = [...template.prompt(messages, toolUse?.tools ?? []), ...opening];
+  if (prompt.length >= contextTokens) {
+    const message = `the messages need ${prompt.length} tokens, the context has ${contextTokens}`;
+    throw new EngineFailure('context_full', message);
+  }
+  const gbnf = toolUse
+    ? toolCallGrammar(toolUse)
+    : jsonSchema === undefined
+      ? undefined
+      : jsonSchemaGrammar(jsonSchema);
+  return {
+    request,
+    prompt,
+    calls: toolUse && new ToolCallReader(isForced),
+    newGrammar: gbnf === undefined ? undefined : await readGrammar(gbnf),
+  };
+}
+
+/** Text and calls as they are written; the last event says why it ended. */
 export async function* generateText(
-  request: GenerateRequest,
-  prompt: readonly Token[],
+  { request, prompt, calls, newGrammar }: GeneratePlan,
   sequence: Sequence,
   tokens: ModelTokens,
   signal: AbortSignal,
-  grammarEvaluationState: LlamaGrammarEvaluationState | undefined,
 ): AsyncGenerator<GenerateEvent> {
   const cachedTokens = sequence.cachedPrefix(prompt);
-  const { temperature, topP, seed, topLogprobs } = request;
-  const sampling = { temperature, topP, seed, ...(grammarEvaluationState && { grammarEvaluationState }) };
+  const { temperature, topP, seed, topLogprobs, toolUse } = request;
+  const grammar = newGrammar && (calls ? whileIn(calls, newGrammar) : newGrammar());
+  const sampling = { temperature, topP, seed, ...(grammar && { grammarEvaluationState: grammar }) };
   const recorder = topLogprobs === undefined ? undefined : new LogprobRecorder(topLogprobs, tokens);
-  const writer = new TextWriter(request.stop, tokens, recorder);
-  let outputTokens = 0;
-  let ended = false;
   const written = recorder
     ? recorder.sample(sequence, prompt, sampling, signal)
     : sequence.sample(prompt, sampling, signal);
+  const writer = new TextWriter(request.stop, tokens, calls, recorder);
+  const called = () => (calls?.calls ?? 0) > 0;
+  const isDone = () => writer.stopped || (toolUse?.parallel === false && called());
+  let outputTokens = 0;
+  let ended = false;
   for await (const token of written) {
     outputTokens++;
     ended = tokens.isEnd(token);
     if (ended) break;
     yield* writer.push(token);
-    if (writer.stopped || outputTokens >= request.maxTokens) break;
+    if (isDone() || outputTokens >= request.maxTokens) break;
   }
   yield* writer.flush();
   const usage = { promptTokens: prompt.length - cachedTokens, cachedTokens, outputTokens };
-  yield { type: 'end', finishReason: ended || writer.stopped ? 'stop' : 'length', usage };
+  yield { type: 'end', finishReason: reasonOf(ended || isDone(), called()), usage };
 }
 
-/** Tokens in, text events out, up to a stop string. */
-class TextWriter {
-  readonly #decoder;
-  readonly #filter;
-  readonly #recorder: LogprobRecorder | undefined;
-  #writtenLength = 0;
-  #sentLength = 0;
-  #stopped = false;
+const reasonOf = (isComplete: boolean, called: boolean): 'stop' | 'length' | 'tool_calls' =>
+  isComplete ? (called ? 'tool_calls' : 'stop') : 'length';
 
-  constructor(stops: readonly string[], tokens: ModelTokens, recorder: LogprobRecorder | undefined) {
-    this.#decoder = tokenDecoder<Token>((ids, before) => tokens.toText(ids, before));
-    this.#filter = stopFilter(stops);
-    this.#recorder = recorder;
-  }
-
-  /** A stop string was met, and nothing follows. */
-  get stopped(): boolean {
-    return this.#stopped;
-  }
-
-  push(token: Token): GenerateEvent[] {
-    const text = this.#decoder.push(token);
-    this.#writtenLength += text.length;
-    this.#recorder?.endsAt(this.#writtenLength);
-    return this.#send(this.#filtered(text));
-  }
-
-  flush(): GenerateEvent[] {
-    if (this.#stopped) return [];
-    const text = this.#filtered(this.#decoder.flush());
-    return this.#send(text + this.#filter.flush());
-  }
-
-  #filtered(written: string): string {
-    const { text, stopped } = this.#filter.push(written);
-    this.#stopped = stopped;
-    return text;
-  }
-
-  #send(text: string): GenerateEvent[] {
-    if (text === '') return [];
-    this.#sentLength += text.length;
-    return [{ type: 'text', text, ...(this.#recorder && { logprobs: this.#recorder.takeUntil(this.#sentLength) }) }];
-  }
+/** The grammar holds from the tag that opens a call to the one that closes it; every call begins anew. */
+function whileIn(calls: ToolCallReader, newGrammar: () => LlamaGrammarEvaluationState) {
+  let state: LlamaGrammarEvaluationState | undefined;
+  let calling = -1;
+  return () => {
+    if (!calls.inCall) return undefined;
+    if (calling !== calls.opened) state = newGrammar();
+    calling = calls.opened;
+    return state;
+  };
 }

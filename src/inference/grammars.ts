@@ -1,20 +1,18 @@
 import { LRUCache } from 'lru-cache';
 import { type Llama, type LlamaGrammar, LlamaGrammarEvaluationState, type LlamaModel } from 'node-llama-cpp';
 import { EngineFailure } from './engine.ts';
-import { jsonSchemaGrammar } from './json-schema-grammar.ts';
 
-/** A grammar is read once a schema; how far a text has come in it is each request's own. */
-export type GrammarFor = (schema: unknown) => Promise<LlamaGrammarEvaluationState>;
+/** A grammar is read once a text of it; how far a request has come in it is each request's own. */
+export type ReadGrammar = (gbnf: string) => Promise<() => LlamaGrammarEvaluationState>;
 
 const keptGrammars = 64;
 
-export function grammarsOf(llama: Llama, model: LlamaModel): GrammarFor {
+export function grammarsOf(llama: Llama, model: LlamaModel): ReadGrammar {
   const known = new LRUCache<string, LlamaGrammar>({ max: keptGrammars });
-  return async (schema) => {
-    const key = JSON.stringify(schema);
-    const grammar = known.get(key) ?? (await read(llama, jsonSchemaGrammar(schema)));
-    known.set(key, grammar);
-    return new LlamaGrammarEvaluationState({ model, grammar });
+  return async (gbnf) => {
+    const grammar = known.get(gbnf) ?? (await read(llama, gbnf));
+    known.set(gbnf, grammar);
+    return () => new LlamaGrammarEvaluationState({ model, grammar });
   };
 }
 

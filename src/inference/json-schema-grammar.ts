@@ -6,31 +6,42 @@ import { anyOf, baseRules, integerRule, literal, numberRule, stringFormats } fro
  * cannot be enforced is refused by name; the library's own converter would accept it and enforce something else.
  */
 export function jsonSchemaGrammar(schema: unknown): string {
-  const rules = new Map<string, string>(baseRules);
-  const byPointer = new Map<string, string>();
-  const context: Context = {
-    root: schema,
-    add(expression) {
-      const name = `rule-${rules.size}`;
-      rules.set(name, expression);
-      return name;
-    },
-    reference(pointer, path) {
-      const known = byPointer.get(pointer);
-      if (known !== undefined) return known;
-      const name = `ref-${byPointer.size}`;
-      byPointer.set(pointer, name);
-      rules.set(name, expressionOf(resolve(schema, pointer, path), pointer, context));
-      return name;
-    },
-  };
-  rules.set('value', valueRule);
-  rules.set('root', expressionOf(schema, '#', context));
-  return [...rules].map(([name, expression]) => `${name} ::= ${expression}`).join('\n');
+  const grammar = new JsonGrammar();
+  return grammar.withRoot(grammar.expression(schema));
+}
+
+/** Rules for one or more schemas, to be put together by whoever writes the root. */
+export class JsonGrammar {
+  readonly #rules = new Map<string, string>([...baseRules, ['value', valueRule]]);
+
+  /** Of the texts that a schema allows; its references are its own. */
+  expression(schema: unknown): string {
+    const byPointer = new Map<string, string>();
+    const context: Context = {
+      add: (expression) => {
+        const name = `rule-${this.#rules.size}`;
+        this.#rules.set(name, expression);
+        return name;
+      },
+      reference: (pointer, path) => {
+        const known = byPointer.get(pointer);
+        if (known !== undefined) return known;
+        const name = `rule-${this.#rules.size}`;
+        byPointer.set(pointer, name);
+        this.#rules.set(name, '');
+        this.#rules.set(name, expressionOf(resolve(schema, pointer, path), pointer, context));
+        return name;
+      },
+    };
+    return expressionOf(schema, '#', context);
+  }
+
+  withRoot(expression: string): string {
+    return [...this.#rules, ['root', expression]].map(([name, rule]) => `${name} ::= ${rule}`).join('\n');
+  }
 }
 
 interface Context {
-  readonly root: unknown;
   /** Of a rule of its own for an expression that occurs several times. */
   add(expression: string): string;
   reference(pointer: string, path: string): string;

@@ -26,7 +26,13 @@ export async function loadLlamaEmbedder(options: EngineOptions): Promise<LlamaEm
   });
   let startedAtMs: number | undefined;
   return {
-    info: { architecture: facts.architecture, device: 'cpu', contextTokens: mostTokens, weightsHash },
+    info: {
+      architecture: facts.architecture,
+      device: 'cpu',
+      contextTokens: mostTokens,
+      takesTools: false,
+      weightsHash,
+    },
     async embed(text) {
       startedAtMs = performance.now();
       try {

@@ -13,7 +13,7 @@ import {
   type ScoreRequest,
   type ScoreResult,
 } from './engine.ts';
-import { generateText } from './generate.ts';
+import { generateText, planGenerate } from './generate.ts';
 import { grammarsOf } from './grammars.ts';
 import { judgeQuestions, planJudge } from './judge.ts';
 import { LaneSwap } from './lane-swap.ts';
@@ -43,8 +43,8 @@ export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEng
   const { model, llama, facts, device } = loaded;
   const { contextTokens } = options;
   const tokens = modelTokens(model);
-  const template = chatTemplate(model);
-  const grammarFor = grammarsOf(llama, model);
+  const template = chatTemplate(model, tokens);
+  const readGrammar = grammarsOf(llama, model);
   const lanes = await openFirst(loaded, options);
 
   async function score(request: ScoreRequest): Promise<ScoreResult> {
@@ -70,15 +70,10 @@ export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEng
   async function* generate(request: GenerateRequest): AsyncGenerator<GenerateEvent> {
     checkGenerateRequest(request);
     lanes.present.pool.throwIfClosed();
-    const prompt = tokens.ofTemplate(template(request.messages));
-    if (prompt.length >= contextTokens) {
-      const message = `the messages need ${prompt.length} tokens, the context has ${contextTokens}`;
-      throw new EngineFailure('context_full', message);
-    }
-    const grammar = request.jsonSchema === undefined ? undefined : await grammarFor(request.jsonSchema);
-    const lease = await lanes.present.pool.acquire(applicant(request, prompt));
+    const plan = await planGenerate(request, { template, tokens, readGrammar, contextTokens });
+    const lease = await lanes.present.pool.acquire(applicant(request, plan.prompt));
     try {
-      yield* generateText(request, prompt, lease.sequence, tokens, lease.signal, grammar);
+      yield* generateText(plan, lease.sequence, tokens, lease.signal);
     } finally {
       lease.release();
     }
@@ -86,7 +81,7 @@ export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEng
 
   const info = (): EngineInfo => {
     const { weightsHash } = lanes.present;
-    return { architecture: facts.architecture, device, contextTokens, weightsHash };
+    return { architecture: facts.architecture, device, contextTokens, takesTools: template.takesTools, weightsHash };
   };
   return {
     get info() {

@@ -44,7 +44,14 @@ const usage = z.object({ promptTokens: count, cachedTokens: count, outputTokens:
 
 const generateEvent = z.discriminatedUnion('type', [
   z.object({ type: z.literal('text'), text: z.string(), logprobs: z.array(tokenLogprob).readonly().optional() }),
-  z.object({ type: z.literal('end'), finishReason: z.enum(['stop', 'length']), usage }),
+  z.object({
+    type: z.literal('tool_call'),
+    index: count,
+    id: z.string().optional(),
+    name: z.string().optional(),
+    argumentsDelta: z.string(),
+  }),
+  z.object({ type: z.literal('end'), finishReason: z.enum(['stop', 'length', 'tool_calls']), usage }),
 ]);
 
 const scoreResult = z.object({ logProbabilities: z.array(z.number()), thought: z.string(), usage });
@@ -55,6 +62,7 @@ const engineInfo = z.object({
   architecture: z.string(),
   device: z.string(),
   contextTokens: count,
+  takesTools: z.boolean(),
   weightsHash: z.string(),
 });
 

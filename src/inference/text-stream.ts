@@ -65,7 +65,7 @@ export function stopFilter(stops: readonly string[]): StopFilter {
 }
 
 /** Length of the longest end of `text` that a stop string begins with. */
-function overlap(text: string, stop: string): number {
+export function overlap(text: string, stop: string): number {
   for (let length = Math.min(text.length, stop.length - 1); length > 0; length--) {
     if (text.endsWith(stop.slice(0, length))) return length;
   }

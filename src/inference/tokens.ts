@@ -18,6 +18,8 @@ export interface ModelTokens {
   /** Of one token, of which a character may have several; a control token's are its name's. */
   bytesOf(token: Token, before: readonly Token[]): Buffer;
   isEnd(token: Token): boolean;
+  /** Matches the texts of all tokens that are markup: control tokens, and user-defined ones such as `<tool_call>`. */
+  readonly special: RegExp;
   /** What the model says when its turn is over. */
   readonly endOfTurn: Token;
 }
@@ -25,7 +27,8 @@ export interface ModelTokens {
 const keptStaticTexts = 1_024;
 
 export function modelTokens(model: LlamaModel): ModelTokens {
-  const hidden = userDefinedMarkup(model);
+  const { control, userDefined } = markupOf(model);
+  const hidden = userDefined.length === 0 ? undefined : insideOf(userDefined);
   const plain = (text: string, options?: 'trimLeadingSpace'): Token[] =>
     splitInside(text, hidden).flatMap((piece, index) =>
       model.tokenize(piece, false, index > 0 ? 'trimLeadingSpace' : options),
@@ -55,6 +58,7 @@ export function modelTokens(model: LlamaModel): ModelTokens {
     toText: (tokens, before, options) => model.detokenize(tokens, options?.markup ?? false, before),
     bytesOf: tokenBytes(model),
     isEnd: (token) => model.isEogToken(token),
+    special: alternatives([...control, ...userDefined]),
     endOfTurn: endOfTurnOf(model),
   };
 }
@@ -65,22 +69,34 @@ function endOfTurnOf(model: LlamaModel): Token {
   return token;
 }
 
-/**
- * Tokens such as `<tool_call>` that the tokenizer of llama.cpp finds in any text, special tokens or not. In somebody
- * else's text they must stay words. User-defined runs of spaces are no markup and keep their token.
- */
-function userDefinedMarkup(model: LlamaModel): RegExp | undefined {
-  const texts: string[] = [];
+function markupOf(model: LlamaModel): { readonly control: readonly string[]; readonly userDefined: readonly string[] } {
+  const control: string[] = [];
+  const userDefined: string[] = [];
   for (const token of model.iterateAllTokens()) {
-    if (!model.getTokenAttributes(token).userDefined) continue;
+    const attributes = model.getTokenAttributes(token);
+    if (!attributes.control && !attributes.userDefined) continue;
     const text = model.detokenize([token], true);
-    if (/^(<.+>|\[.+\])$/.test(text)) texts.push(text);
+    if (attributes.control && text !== '') control.push(text);
+    // User-defined runs of spaces are no markup and keep their token.
+    else if (/^(<.+>|\[.+\])$/.test(text)) userDefined.push(text);
   }
-  if (texts.length === 0) return undefined;
-  return new RegExp(`(?:${texts.map((text) => `${escaped(text[0])}(?=${escaped(text.slice(1))})`).join('|')})`, 'gu');
+  return { control, userDefined };
 }
 
-const escaped = (text: string | undefined): string => (text ?? '').replace(/[\\^$.*+?()[\]{}|/-]/g, '\\$&');
+/** The longest first, for one may begin with another. */
+function alternatives(texts: readonly string[]): RegExp {
+  const sorted = texts.toSorted((one, other) => other.length - one.length).map(escaped);
+  return new RegExp(sorted.length === 0 ? '(?!)' : sorted.join('|'), 'gu');
+}
+
+/**
+ * Where to cut tokens such as `<tool_call>`, which the tokenizer of llama.cpp finds in any text, special tokens or not. In
+ * somebody else's text they must stay words.
+ */
+const insideOf = (texts: readonly string[]): RegExp =>
+  new RegExp(texts.map((text) => `${escaped(text[0])}(?=${escaped(text.slice(1))})`).join('|'), 'gu');
+
+const escaped = (text: string | undefined): string => (text ?? '').replace(/[\\^$.*+?()[\]{}|/]/g, '\\$&');
 
 /** Cuts the text behind the first character of every piece of markup, so that no token can span it. */
 function splitInside(text: string, markup: RegExp | undefined): string[] {

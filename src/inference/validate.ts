@@ -5,6 +5,7 @@ import {
   type GenerateRequest,
   type JudgeRequest,
   type ScoreRequest,
+  type ToolUse,
 } from './engine.ts';
 
 /** llama.cpp accepts nonsense in silence (NaN temperatures, 300 sequences), so everything is checked here. */
@@ -74,7 +75,19 @@ export function checkGenerateRequest(request: Omit<GenerateRequest, 'signal'>): 
   requireNumber('temperature', request.temperature, 0, 2);
   requireNumber('topP', request.topP, Number.MIN_VALUE, 1);
   if (request.topLogprobs !== undefined) requireInteger('topLogprobs', request.topLogprobs, 0, 20);
+  if (request.toolUse) checkToolUse(request.toolUse, request.jsonSchema !== undefined);
   require(request.stop.length <= mostStops, `there can be at most ${mostStops} stop strings`);
   require(!request.stop.includes(''), 'a stop string cannot be empty');
   requireInteger('seed', request.seed, 0, largestSeed);
+}
+
+const toolName = /^[A-Za-z0-9_.:/-]{1,128}$/;
+
+function checkToolUse({ tools, choice }: ToolUse, besideSchema: boolean): void {
+  const names = tools.map(({ name }) => name);
+  require(!besideSchema, 'there can be tools or a JSON schema, not both');
+  require(names.length > 0, 'there must be at least one tool');
+  require(new Set(names).size === names.length, 'every tool needs a name of its own');
+  for (const name of names) require(toolName.test(name), 'a tool is named by letters, digits and _ . : / -');
+  require(typeof choice === 'string' || names.includes(choice.name), 'the tool that must be called is not there');
 }

@@ -6,16 +6,18 @@ import {
   type EngineFailureKind,
   type GenerateEvent,
   type InferenceEngine,
+  type ToolUse,
 } from '../inference/engine.ts';
 import { type ChatEvent, type FailureKind, UpstreamFailure } from '../upstream/chat.ts';
 import type { Expert, ExpertRequest } from './expert.ts';
 
-/** A GGUF of our own as an expert. Of the client's options it knows those of sampling; odd values count as left out. */
+/** A GGUF of our own as an expert. Of the client's options it knows those of sampling and tools; odd values count as left out. */
 export function createLocalExpert(engine: InferenceEngine): Expert {
   async function* complete(request: ExpertRequest): AsyncGenerator<ChatEvent, void> {
     const { messages, maxOutputTokens: maxTokens, options, privateTo, signal } = request;
     try {
-      const events = engine.generate({ messages, maxTokens, ...samplingOf(options), privateTo, signal });
+      const asked = { ...samplingOf(options), toolUse: toolUseOf(options) };
+      const events = engine.generate({ messages, maxTokens, ...asked, privateTo, signal });
       for await (const event of events) yield toChatEvent(event);
     } catch (thrown) {
       throw thrown instanceof EngineFailure ? toUpstreamFailure(thrown) : thrown;
@@ -40,16 +42,56 @@ const sampling = z.object({
     .transform((format) => (format.type === 'json_schema' ? format.json_schema.schema : { type: 'object' }))
     .optional()
     .catch(undefined),
+  logprobs: z.boolean().catch(false),
+  top_logprobs: z.int().min(0).max(20).catch(0),
 });
 
 function samplingOf(options: Readonly<Record<string, unknown>>) {
   const parsed = sampling.parse(options);
   const { temperature, top_p: topP, stop, seed = randomInt(2 ** 31), response_format: jsonSchema } = parsed;
-  return { temperature, topP, stop, seed, jsonSchema };
+  const topLogprobs = parsed.logprobs ? parsed.top_logprobs : undefined;
+  return { temperature, topP, stop, seed, jsonSchema, topLogprobs };
+}
+
+const functionTool = z.object({
+  type: z.literal('function'),
+  function: z.object({
+    name: z.string(),
+    description: z.string().optional(),
+    parameters: z.unknown(),
+    strict: z
+      .boolean()
+      .nullish()
+      .transform((strict) => strict ?? false),
+  }),
+});
+
+const toolOptions = z.object({
+  tools: z
+    .array(functionTool.nullable().catch(null))
+    .transform((tools) => tools.filter((tool) => tool !== null))
+    .catch([]),
+  tool_choice: z
+    .union([
+      z.enum(['none', 'auto', 'required']),
+      z.object({ function: z.object({ name: z.string() }) }).transform((choice) => choice.function),
+    ])
+    .catch('auto'),
+  parallel_tool_calls: z.boolean().catch(true),
+});
+
+function toolUseOf(options: Readonly<Record<string, unknown>>): ToolUse | undefined {
+  const { tools, tool_choice: choice, parallel_tool_calls: parallel } = toolOptions.parse(options);
+  if (tools.length === 0 || choice === 'none') return undefined;
+  return { tools: tools.map((tool) => tool.function), choice, parallel };
 }
 
 function toChatEvent(event: GenerateEvent): ChatEvent {
   if (event.type === 'text') return event;
+  if (event.type === 'tool_call') {
+    const { id, name, ...piece } = event;
+    return { ...piece, ...(id !== undefined && { id }), ...(name !== undefined && { name }) };
+  }
   const { promptTokens, cachedTokens, outputTokens } = event.usage;
   const usage = usageOf({ inputTokens: promptTokens, cacheReadTokens: cachedTokens, outputTokens, calls: 1 });
   return { type: 'end', finishReason: event.finishReason, usage };

@@ -1,4 +1,4 @@
-import type { ChatMessage } from '../contract/chat.ts';
+import type { ChatMessage, TokenLogprob } from '../contract/chat.ts';
 import type { Usage } from '../cost/usage.ts';
 
 /** One call to a remote chat model, in our words; an adapter translates it to the upstream's dialect. */
@@ -30,7 +30,7 @@ export interface ToolCallDelta {
 export type FinishReason = 'stop' | 'length' | 'tool_calls' | 'content_filter';
 
 export type ChatDelta =
-  | { readonly type: 'text'; readonly text: string }
+  | { readonly type: 'text'; readonly text: string; readonly logprobs?: readonly TokenLogprob[] | undefined }
   | { readonly type: 'reasoning'; readonly text: string }
   | ToolCallDelta;
 

@@ -22,6 +22,8 @@ import {
   templateless,
 } from './tiny-models.ts';
 
+import { toolsContract } from './tools-contract.ts';
+
 /** What every InferenceEngine does, wherever its native code runs. */
 
 type Start = (options: EngineOptions) => Promise<InferenceEngine>;
@@ -86,6 +88,7 @@ export function engineContract(name: string, start: Start): void {
     describe('judge', () => judging(withEngine(start, attentive, { contextTokens: 1_024 })));
     describe('structured text', () => structuredText(withEngine(start, attentive, { sequences: 2 })));
     describe('logprobs', () => logprobsContract(start));
+    describe('tools', () => toolsContract(start));
     describe('adapters', () => adapterContract(start));
     describe('the line', () => waiting(withEngine(start, endless, { contextTokens: 16_384 })));
     describe('closing', () => closing(start));

@@ -102,7 +102,7 @@ describe('a host that speaks nonsense', () => {
   const frame =
     'const frame = (text) => { const b = Buffer.from(text); const h = Buffer.alloc(4); h.writeUInt32BE(b.length); return Buffer.concat([h, b]); };';
   const ready =
-    'const info = { architecture: "fake", device: "cpu", contextTokens: 1, weightsHash: String(process.pid) };';
+    'const info = { architecture: "fake", device: "cpu", contextTokens: 1, takesTools: false, weightsHash: String(process.pid) };';
   /** Ready at once; answers the first request with `reply`, an expression of bytes. */
   const lying = (reply: string): readonly string[] => [
     '--eval',

@@ -1,5 +1,11 @@
 import type { TokenLogprob } from '../../src/contract/chat.ts';
-import type { EngineOptions, GenerateEvent, GenerateRequest, InferenceEngine } from '../../src/inference/engine.ts';
+import type {
+  EngineOptions,
+  GenerateEvent,
+  GenerateRequest,
+  InferenceEngine,
+  ToolCallPiece,
+} from '../../src/inference/engine.ts';
 import { type TinyAdapterOptions, tinyAdapter, tinyModel } from '../support/gguf/tiny-model.ts';
 
 const words = ['the', 'answer', 'search', ' good', ' enough', 'user', 'assistant', 'system', ' y'];
@@ -45,6 +51,29 @@ export const endless = (): Buffer =>
 /** What it says depends on all it has read: a wrong cache shows. */
 export const attentive = (): Buffer => tinyModel({ words, attentive: true });
 
+/** As Qwen models have it, in short: tools first, calls and their results between the messages. */
+const toolTemplate = `{%- if tools -%}{{ '<|im_start|>system\\n<tools>' }}{%- for tool in tools -%}{{ '\\n' + (tool | tojson) }}{%- endfor -%}{{ '\\n</tools> <tool_call></tool_call><|im_end|>\\n' }}{%- endif -%}
+{%- for message in messages -%}{{ '<|im_start|>' + message.role + '\\n' + message.content }}
+{%- for call in message.tool_calls or [] -%}{{ '\\n<tool_call>\\n{"name": "' + call.function.name + '", "arguments": ' + (call.function.arguments | tojson) + '}\\n</tool_call>' }}{%- endfor -%}
+{{ '<|im_end|>\\n' }}{%- endfor -%}{%- if add_generation_prompt -%}{{ '<|im_start|>assistant\\n' }}{%- endif -%}`;
+
+/** Says `the good` and calls something, once or more often. */
+export const caller = (tag: 'token' | 'text' = 'token'): Buffer =>
+  tinyModel({
+    words: [...words, '<tool', '_call'],
+    chatTemplate: toolTemplate,
+    script: {
+      '\n': 'the',
+      the: ' good',
+      ' good': tag === 'token' ? '<tool_call>' : '<tool',
+      '<tool': '_call',
+      _call: '>',
+      // The end tag, which a grammar may have it spell.
+      '</tool_call>': { '<tool_call>': 30, '<|im_end|>': 30 },
+      '>': { '<tool_call>': 30, '<|im_end|>': 30 },
+    },
+  });
+
 export const templateless = (): Buffer => tinyModel({ words, chatTemplate: '{% for %}' });
 
 export const engineOptions = (modelPath: string, changes: Partial<EngineOptions> = {}): EngineOptions => ({
@@ -72,16 +101,21 @@ export interface Generated {
   readonly text: string;
   readonly pieces: readonly string[];
   readonly logprobs: readonly TokenLogprob[];
+  readonly callPieces: readonly ToolCallPiece[];
   readonly end: Extract<GenerateEvent, { type: 'end' }>;
 }
 
 export async function generated(engine: InferenceEngine, request: GenerateRequest): Promise<Generated> {
   const pieces: string[] = [];
   const logprobs: TokenLogprob[] = [];
+  const callPieces: ToolCallPiece[] = [];
   for await (const event of engine.generate(request)) {
-    if (event.type === 'end') return { text: pieces.join(''), pieces, logprobs, end: event };
-    pieces.push(event.text);
-    logprobs.push(...(event.logprobs ?? []));
+    if (event.type === 'end') return { text: pieces.join(''), pieces, logprobs, callPieces, end: event };
+    if (event.type === 'tool_call') callPieces.push(event);
+    else {
+      pieces.push(event.text);
+      logprobs.push(...(event.logprobs ?? []));
+    }
   }
   throw new Error('the stream ended without an end event');
 }

@@ -43,7 +43,7 @@ async function remote(script: Parameters<typeof startOpenAiServer>[0]): Promise<
 /** Stands in for a GGUF: what an engine may answer is its interface, and that is all this suite is about. */
 function engineThat(generate: InferenceEngine['generate']): InferenceEngine {
   const absent = () => Promise.reject(new Error('not part of this test'));
-  const info = { architecture: 'test', device: 'cpu', contextTokens: 512, weightsHash: '' };
+  const info = { architecture: 'test', device: 'cpu', contextTokens: 512, takesTools: true, weightsHash: '' };
   const others = { score: absent, judge: absent, countTokens: absent, useAdapter: absent };
   return { info, generate, ...others, close: async () => {} };
 }
@@ -186,6 +186,21 @@ describe('a local expert', () => {
     const first = await generateRequest(odd);
     expect(first).toMatchObject({ temperature: 0.7, topP: 0.95, stop: [] });
     expect((await generateRequest({})).seed).not.toBe(first.seed);
+  });
+
+  test('reads tools and what is to be done with them, and leaves out what it does not know', async () => {
+    const tool = (name: string) => ({ type: 'function', function: { name, parameters: { type: 'object' } } });
+    const tools = [tool('one'), { type: 'custom', custom: {} }, tool('two')];
+    const read = async (options: object) => (await generateRequest({ tools, ...options })).toolUse;
+    expect(await read({})).toMatchObject({ tools: [{ name: 'one' }, { name: 'two' }], choice: 'auto', parallel: true });
+    expect(await read({ tool_choice: 'none' })).toBeUndefined();
+    expect(await read({ tool_choice: { type: 'function', function: { name: 'two' } } })).toMatchObject({
+      choice: { name: 'two' },
+    });
+    expect(await read({ tool_choice: 'required', parallel_tool_calls: false })).toMatchObject({
+      choice: 'required',
+      parallel: false,
+    });
   });
 
   test('counts cached tokens apart', async () => {
