@@ -7,7 +7,7 @@ import type { MeteredUsage } from './usage.ts';
  * The flow of money. Before a call: price its upper bound and hold that much in every scope it draws on (the run, the
  * key's day); a hold that would pass a limit is refused and nothing happens. After the call: settle, which books what
  * was really consumed and frees the rest; or release, when nothing can have been billed. Held plus spent never passes
- * a limit, whatever the order of requests, because each step is one transaction. A run also keeps back the price of
+ * a limit, whatever the order of requests, because each step is one act. A run also keeps back the price of
  * the cheapest admissible answer, so that it can always end with one.
  */
 

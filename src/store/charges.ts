@@ -25,7 +25,8 @@ export type HoldResult =
 
 /**
  * Charges and the running totals of their scopes; each method is one atomic step, however requests interleave. A hold is
- * on disk before its call is made; what closes it follows within milliseconds, and always before the next hold looks.
+ * on disk before its call is made: one row of a small table, since every call waits for it. What closes it counts at once
+ * and is on disk within milliseconds.
  */
 export interface ChargeStore {
   hold(request: ChargeRequest): HoldResult;
@@ -45,24 +46,26 @@ export interface ChargeStore {
 const dayMs = 86_400_000;
 
 export function createChargeStore(database: Database, queue: WriteQueue): ChargeStore {
-  const addToAccount = database.prepare(
-    `INSERT INTO accounts (scope, spent_nano, held_nano) VALUES (?, ?, ?)
-     ON CONFLICT (scope) DO UPDATE SET
-       spent_nano = spent_nano + excluded.spent_nano, held_nano = held_nano + excluded.held_nano`,
+  const insertHold = database.prepare(
+    'INSERT INTO holds (id, run_id, key_name, scopes, at_ms, amount_nano) VALUES (?, ?, ?, ?, ?, ?)',
   );
-  const moveFromHeld = database.prepare(
-    'UPDATE accounts SET spent_nano = spent_nano + ?, held_nano = held_nano - ? WHERE scope = ?',
+  const deleteHold = database.prepare('DELETE FROM holds WHERE id = ?');
+  const allHolds = database.prepare<[], { id: number; amount_nano: number; scopes: string }>(
+    'SELECT id, amount_nano, scopes FROM holds',
   );
   const insertCharge = database.prepare(
-    `INSERT INTO charges (run_id, key_name, scopes, state, at_ms, amount_nano) VALUES (?, ?, ?, 'held', ?, ?)`,
+    `INSERT INTO charges (id, run_id, key_name, scopes, state, at_ms, amount_nano, lines)
+     SELECT id, run_id, key_name, scopes, ?, at_ms, ?, ? FROM holds WHERE id = ?`,
   );
-  const closeCharge = database.prepare('UPDATE charges SET state = ?, amount_nano = ?, lines = ? WHERE id = ?');
-  const heldCharges = database.prepare<[], { id: number; amount_nano: number; scopes: string }>(
-    `SELECT id, amount_nano, scopes FROM charges WHERE state = 'held'`,
+  const addToAccount = database.prepare(
+    `INSERT INTO accounts (scope, spent_nano) VALUES (?, ?)
+     ON CONFLICT (scope) DO UPDATE SET spent_nano = spent_nano + excluded.spent_nano`,
   );
 
   const accounts = createAccounts(database, queue);
   const open = new Map<number, { readonly amountNano: number; readonly scopes: readonly string[] }>();
+
+  let lastId = lastIdIn(database);
 
   const hold = (request: ChargeRequest): HoldResult => {
     for (const { name, limitNano } of request.scopes) {
@@ -73,38 +76,37 @@ export function createChargeStore(database: Database, queue: WriteQueue): Charge
     }
     const scopes = request.scopes.map(({ name }) => name);
     const { runId, keyName, atMs, amountNano } = request;
+    const chargeId = ++lastId;
     accounts.move(scopes, 0, amountNano);
-    const chargeId = withUndo(
-      () =>
-        queue.transaction(() => {
-          for (const scope of scopes) addToAccount.run(scope, 0, amountNano);
-          return Number(insertCharge.run(runId, keyName, JSON.stringify(scopes), atMs, amountNano).lastInsertRowid);
-        }),
+    withUndo(
+      () => queue.single(() => insertHold.run(chargeId, runId, keyName, JSON.stringify(scopes), atMs, amountNano)),
       () => accounts.move(scopes, 0, -amountNano),
     );
     open.set(chargeId, { amountNano, scopes });
     return { held: true, chargeId };
   };
 
-  const close = (chargeId: number, state: 'settled' | 'released', spentNano: number, lines: string): void => {
+  const write = (id: number, state: State, spentNano: number, lines: string, scopes: readonly string[]): void => {
+    insertCharge.run(state, spentNano, lines, id);
+    deleteHold.run(id);
+    if (spentNano > 0) for (const scope of scopes) addToAccount.run(scope, spentNano);
+  };
+
+  const close = (chargeId: number, state: State, spentNano: number, lines: string): void => {
     const charge = open.get(chargeId);
     if (!charge) throw new Error(`charge ${chargeId} is not on hold`);
     open.delete(chargeId);
     accounts.move(charge.scopes, spentNano, -charge.amountNano);
-    queue.defer(() => {
-      for (const scope of charge.scopes) moveFromHeld.run(spentNano, charge.amountNano, scope);
-      closeCharge.run(state, spentNano, lines, chargeId);
-    });
+    queue.defer(() => write(chargeId, state, spentNano, lines, charge.scopes));
   };
 
   const settleAbandoned = (): number => {
-    const charges = heldCharges.all();
-    for (const { id, amount_nano: amountNano, scopes } of charges) {
+    const holds = allHolds.all();
+    for (const { id, amount_nano: amountNano, scopes } of holds) {
       // Written by `hold` above, always a list of names.
-      for (const scope of JSON.parse(scopes) as string[]) moveFromHeld.run(amountNano, amountNano, scope);
-      closeCharge.run('abandoned', amountNano, '[]', id);
+      write(id, 'abandoned', amountNano, '[]', JSON.parse(scopes) as string[]);
     }
-    return charges.length;
+    return holds.length;
   };
 
   return {
@@ -124,19 +126,27 @@ export function createChargeStore(database: Database, queue: WriteQueue): Charge
 
 function pruning(database: Database, queue: WriteQueue, accounts: Accounts): ChargeStore['prune'] {
   const deleteAccounts = database.prepare(
-    `DELETE FROM accounts WHERE held_nano = 0
-       AND scope IN (SELECT value FROM charges, json_each(charges.scopes) WHERE at_ms < ? AND state <> 'held')`,
+    `DELETE FROM accounts WHERE scope NOT IN (SELECT value FROM holds, json_each(holds.scopes))
+       AND scope IN (SELECT value FROM charges, json_each(charges.scopes) WHERE at_ms < ?)`,
   );
-  const deleteCharges = database.prepare(`DELETE FROM charges WHERE at_ms < ? AND state <> 'held'`);
+  const deleteCharges = database.prepare('DELETE FROM charges WHERE at_ms < ?');
   return (beforeMs) => {
     const startOfDayMs = Math.floor(beforeMs / dayMs) * dayMs;
     const count = queue.transaction(() => {
       deleteAccounts.run(startOfDayMs);
       return deleteCharges.run(startOfDayMs).changes;
     });
-    accounts.forget();
+    accounts.forgetIdle();
     return count;
   };
+}
+
+type State = 'settled' | 'released' | 'abandoned';
+
+/** Ids are given out here and never twice, although a hold leaves its table. */
+function lastIdIn(database: Database): number {
+  const select = 'SELECT max(id) AS id FROM (SELECT max(id) AS id FROM holds UNION ALL SELECT max(id) FROM charges)';
+  return database.prepare<[], { id: number | null }>(select).get()?.id ?? 0;
 }
 
 function withUndo<Result>(work: () => Result, undo: () => void): Result {

@@ -32,12 +32,16 @@ export interface SpendingStore {
 const dayMs = 86_400_000;
 
 export function createSpendingStore(database: Database, queue: WriteQueue): SpendingStore {
-  const days = database.prepare<[string, number], DaySpending>(
+  const days = database.prepare<{ keyName: string; sinceMs: number }, DaySpending>(
     `SELECT at_ms / ${dayMs} * ${dayMs} AS dayMs,
        SUM(iif(state = 'held', 0, amount_nano)) AS spentNano,
        SUM(iif(state = 'held', amount_nano, 0)) AS heldNano,
        SUM(iif(state = 'abandoned', amount_nano, 0)) AS abandonedNano
-     FROM charges WHERE key_name = ? AND at_ms >= ? GROUP BY dayMs ORDER BY dayMs DESC`,
+     FROM (
+       SELECT at_ms, state, amount_nano FROM charges WHERE key_name = @keyName AND at_ms >= @sinceMs
+       UNION ALL
+       SELECT at_ms, 'held' AS state, amount_nano FROM holds WHERE key_name = @keyName AND at_ms >= @sinceMs
+     ) GROUP BY dayMs ORDER BY dayMs DESC`,
   );
   const meters = database.prepare<[string, number], MeterSpending>(
     `SELECT value ->> 'meter' AS meter,
@@ -56,7 +60,7 @@ export function createSpendingStore(database: Database, queue: WriteQueue): Spen
   return {
     byDay: (keyName, sinceMs) => {
       queue.flush();
-      return days.all(keyName, sinceMs);
+      return days.all({ keyName, sinceMs });
     },
     byMeter: (keyName, sinceMs) => {
       queue.flush();

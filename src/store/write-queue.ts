@@ -1,25 +1,31 @@
 import type { Database } from './database.ts';
 
 /**
- * Writes that need not be on disk before the caller goes on: they are committed together, a few milliseconds later or
+ * Writes that need not be on disk before the caller goes on: they are committed together, some milliseconds later or
  * with the next transaction, whichever comes first. A crash before that leaves a hold where a settlement was due, and
  * holds of a dead process are booked in full: never less than was billed.
  */
 export interface WriteQueue {
   defer(write: () => void): void;
+  /**
+   * Runs one statement now, ahead of what was deferred: it is on disk afterwards.
+   * @throws when the database cannot be written, or could not be when what was deferred was due.
+   */
+  single<Result>(statement: () => Result): Result;
   /** Runs now, in one transaction with everything deferred before. @throws when the database cannot be written. */
   transaction<Result>(work: () => Result): Result;
   /** @throws when the database cannot be written; what was deferred stays deferred. */
   flush(): void;
 }
 
-const commitAfterMs = 3;
+const commitAfterMs = 10;
 /** A full disk may be cleared; until then every transaction fails, so no money is spent unrecorded. */
 const retryAfterMs = 1_000;
 
 export function createWriteQueue(database: Database): WriteQueue {
   let waiting: (() => void)[] = [];
   let timer: NodeJS.Timeout | undefined;
+  let stuck = false;
   const immediately = database.transaction((work: () => void) => work()).immediate;
 
   const transaction = <Result>(work: () => Result): Result => {
@@ -35,6 +41,7 @@ export function createWriteQueue(database: Database): WriteQueue {
       if (!result) waiting = [...writes, ...waiting];
     }
     if (!result) throw new Error('a transaction ended without a result');
+    stuck = false;
     return result.value;
   };
   const flush = () => {
@@ -45,6 +52,7 @@ export function createWriteQueue(database: Database): WriteQueue {
     try {
       flush();
     } catch {
+      stuck = true;
       timer = setTimeout(commit, retryAfterMs);
     }
   };
@@ -54,6 +62,7 @@ export function createWriteQueue(database: Database): WriteQueue {
       waiting.push(write);
       timer ??= setTimeout(commit, commitAfterMs);
     },
+    single: (statement) => (stuck ? transaction(statement) : statement()),
     transaction,
     flush: () => {
       clearTimeout(timer);

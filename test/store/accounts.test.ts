@@ -30,16 +30,61 @@ test('what is remembered of accounts is what the database says, with and without
     store.settle(first.chargeId, 25, '[]');
     expect(store.totals(scope)).toEqual({ spentNano: 25, heldNano: 20 });
     queue.flush();
-    const row = database.prepare('SELECT spent_nano, held_nano FROM accounts WHERE scope = ?').get(scope);
-    expect(row).toEqual({ spent_nano: 25, held_nano: 20 });
-    expect(createChargeStore(database, queue).totals(scope)).toEqual({ spentNano: 25, heldNano: 20 });
+    const row = database.prepare('SELECT spent_nano FROM accounts WHERE scope = ?').get(scope);
+    expect(row).toEqual({ spent_nano: 25 });
+    expect(database.prepare('SELECT amount_nano FROM holds').all()).toEqual([{ amount_nano: 20 }]);
+    const next = createChargeStore(database, queue);
+    expect(next.settleAbandoned()).toBe(1);
+    expect(next.totals(scope)).toEqual({ spentNano: 45, heldNano: 0 });
   }
 });
+
+test('an id is never given out twice, whatever became of the charges before', () => {
+  const { database, queue, store } = openStore();
+  const ids = [1, 2, 3].map(() => {
+    const held = store.hold(charge(1, 'day'));
+    if (!held.held) throw new Error('refused');
+    store.release(held.chargeId);
+    queue.flush();
+    return held.chargeId;
+  });
+  const next = createChargeStore(database, queue).hold(charge(1, 'day'));
+  expect(new Set([...ids, next.held && next.chargeId]).size).toBe(4);
+});
+
+test('accounts with open holds are remembered, however many others come by', () => {
+  const { store } = openStore();
+  store.hold(charge(10, 'day', 100));
+  for (let run = 0; run < 10_001; run++) store.totals(`run-${run}`);
+  expect(store.totals('day')).toEqual({ spentNano: 0, heldNano: 10 });
+});
+
+test('what is due but cannot be written stops every new hold until it can', async () => {
+  const { database, store } = openStore();
+  const held = store.hold(charge(10, 'day', 100));
+  if (!held.held) throw new Error('refused');
+  database.exec('ALTER TABLE accounts RENAME TO away');
+  store.settle(held.chargeId, 7, '[]');
+  await expect.poll(() => attempt(() => store.hold(charge(1, 'day', 100)))).toBe('failed');
+  expect(store.totals('day')).toMatchObject({ spentNano: 7 });
+  database.exec('ALTER TABLE away RENAME TO accounts');
+  expect(store.hold(charge(1, 'day', 100))).toMatchObject({ held: true });
+  expect(database.prepare('SELECT spent_nano FROM accounts').all()).toEqual([{ spent_nano: 7 }]);
+});
+
+function attempt(work: () => unknown): 'done' | 'failed' {
+  try {
+    work();
+    return 'done';
+  } catch {
+    return 'failed';
+  }
+}
 
 test('a hold that cannot be written leaves nothing behind', () => {
   const { database, store } = openStore();
   store.hold(charge(10, 'day', 100));
-  database.exec('DROP TABLE charges');
+  database.exec('DROP TABLE holds');
   expect(() => store.hold(charge(10, 'day', 100))).toThrow();
   expect(store.totals('day')).toEqual({ spentNano: 0, heldNano: 10 });
 });

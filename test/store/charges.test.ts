@@ -44,8 +44,10 @@ test('pruning forgets what is over, and neither holds, nor what reports and limi
         queue.flush();
         const scopes = database.prepare('SELECT scope FROM accounts').pluck().all();
         for (const place of all) {
-          const isHeld = held.some(({ run, day }) => run === place.run && day === place.day);
-          expect(scopes.includes(runScope(place))).toBe(isHeld || place.day >= until);
+          const isHere = ({ run, day }: { run: number; day: number }) => run === place.run && day === place.day;
+          const wasSpent = all.some((one) => isHere(one) && one.end === 'settle' && one.amountNano > 0);
+          const stays = held.some(isHere) || place.day >= until;
+          expect(scopes.includes(runScope(place))).toBe(wasSpent && stays);
         }
         const spentToday = all.filter(({ day, end }) => day === today && end === 'settle');
         const total = spentToday.reduce((sum, { amountNano }) => sum + amountNano, 0);
