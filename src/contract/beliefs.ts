@@ -1,5 +1,5 @@
 import type { Slot } from '../preferences/slot.ts';
-import { weightAxes } from '../preferences/weights.ts';
+import { type WeightAxis, weightAxes } from '../preferences/weights.ts';
 import { countCodePoints, keepTail } from './code-points.ts';
 import { promptBudgets } from './cut.ts';
 import type { Evidence } from './evidence.ts';
@@ -64,6 +64,14 @@ export const gradeSegments = ({ grades }: BeliefsContract): Segment[][] => grade
 /** Mean of what the grades stand for. */
 export const expectedOf = (probabilities: readonly number[], values: readonly number[]): number =>
   probabilities.reduce((sum, probability, index) => sum + probability * (values[index] ?? 0), 0);
+
+/** What a wish was read to care about, in the order of `weightAxes`, as shares of one; of nothing: quality alone. */
+export function wishWeights(raw: readonly number[]): Record<WeightAxis, number> {
+  const total = raw.reduce((sum, weight) => sum + weight, 0);
+  const share = (axis: WeightAxis): number =>
+    total === 0 ? Number(axis === 'quality') : (raw[weightAxes.indexOf(axis)] ?? 0) / total;
+  return { quality: share('quality'), cost: share('cost'), latency: share('latency'), privacy: share('privacy') };
+}
 
 /**
  * Chances at equally likely levels of difficulty, whose mean is about the given chance. Averaging over levels draws

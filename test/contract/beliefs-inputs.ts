@@ -7,6 +7,7 @@ import {
   spreadOverLevels,
   wishBranches,
   wishPrefix,
+  wishWeights,
 } from '../../src/contract/beliefs.ts';
 import type { BeliefsContract, ContractRole } from '../../src/contract/schema.ts';
 import type { PrivacyClass } from '../../src/preferences/privacy.ts';
@@ -24,7 +25,8 @@ export type BeliefsVector =
     }
   | { readonly part: 'wish'; readonly instruction: string }
   | { readonly part: 'grades' }
-  | { readonly part: 'values'; readonly probabilities: readonly number[] };
+  | { readonly part: 'values'; readonly probabilities: readonly number[] }
+  | { readonly part: 'weights'; readonly raw: readonly number[] };
 
 const prefix = (part: Partial<JudgedProblem>): BeliefsVector => ({
   part: 'prefix',
@@ -70,6 +72,9 @@ export const beliefsInputs: Readonly<Record<string, BeliefsVector>> = {
   'sure of the best': { part: 'values', probabilities: [0, 0, 0, 0, 1] },
   'sure of the worst': { part: 'values', probabilities: [1, 0, 0, 0, 0] },
   'quite unsure': { part: 'values', probabilities: [0.2, 0.2, 0.2, 0.2, 0.2] },
+  'a wish that cares for everything': { part: 'weights', raw: [1, 1, 1, 1] },
+  'a wish that cares for some things': { part: 'weights', raw: [0.5, 0.1, 0.25, 0] },
+  'a wish that cares for nothing': { part: 'weights', raw: [0, 0, 0, 0] },
   'leaning to good': { part: 'values', probabilities: [0.03, 0.07, 0.2, 0.5, 0.2] },
 };
 
@@ -86,6 +91,8 @@ export function beliefsResult(input: BeliefsVector, contract: BeliefsContract): 
       return { prefix: wishPrefix(input.instruction, contract), branches: wishBranches(contract) };
     case 'grades':
       return gradeSegments(contract);
+    case 'weights':
+      return Object.values(wishWeights(input.raw)).map(rounded);
     case 'values': {
       const { chances, gains, weights, levels } = contract;
       const [chance, gain, weight] = [chances, gains, weights].map((values) => expectedOf(input.probabilities, values));

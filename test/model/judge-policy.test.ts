@@ -3,7 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { z } from 'zod';
-import { expectedOf, gradeSegments, wishBranches, wishPrefix } from '../../src/contract/beliefs.ts';
+import { expectedOf, gradeSegments, wishBranches, wishPrefix, wishWeights } from '../../src/contract/beliefs.ts';
 import { loadBeliefs } from '../../src/contract/load.ts';
 import { startLlamaEngine } from '../../src/inference/llama-engine.ts';
 import { type Decision, decide, reportOf, sumOf } from '../end-to-end/report.ts';
@@ -174,8 +174,9 @@ describe.each(models)('$name as a judge', ({ model, skip }) => {
       signal: new AbortController().signal,
     });
     await engine.close();
-    const [quality, cost, latency, privacy] = logProbabilities.map((row) =>
-      expect.closeTo(expectedOf(row.map(Math.exp), beliefs.weights), 4),
+    const raw = logProbabilities.map((row) => expectedOf(row.map(Math.exp), beliefs.weights));
+    const [quality, cost, latency, privacy] = Object.values(wishWeights(raw)).map((weight) =>
+      expect.closeTo(weight, 4),
     );
     const read = weightsOf(await ask(opened, { instruction }));
     expect(read).toEqual({ quality, cost, latency, privacy, tools: {} });

@@ -61,10 +61,8 @@ class BeliefsPolicy:
         return [by_key[key] for key in keys]
 
     def tree(self, run: Run) -> Tree:
-        """Attempts are left to Bayes' rule: a model that had read them would count their agreement twice."""
-        known = {**run.evidence, "attempts": []}
         context = self.model.config.context
-        prefix = problem_prefix(run.episode.problem, "", known, context, self._contract)
+        prefix = problem_prefix(run.episode.problem, "", run.evidence, context, self._contract)
         branches = [card_branch(slot.quality, slot.privacy, slot.role, self._contract) for slot in run.episode.slots]
         encode = self._tokenizer.encode_segments
         return Tree(encode(prefix), [encode(branch) for branch in branches])

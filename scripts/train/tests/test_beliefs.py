@@ -11,6 +11,7 @@ from orchestra_train.contract.beliefs import (
     grade_segments,
     problem_prefix,
     spread_over_levels,
+    weights_of,
     wish_branches,
     wish_prefix,
 )
@@ -35,6 +36,8 @@ def result(given: dict[str, Any]) -> Any:
             return {"prefix": wish_prefix(given["instruction"], CONTRACT), "branches": wish_branches(CONTRACT)}
         case "grades":
             return grade_segments(CONTRACT)
+        case "weights":
+            return pytest.approx(list(weights_of(given["raw"]).values()), abs=1e-9)
     assert given["part"] == "values"
     means = [expected_of(given["probabilities"], CONTRACT[table]) for table in ("chances", "gains", "weights")]
     return pytest.approx([*means, *spread_over_levels(means[0], CONTRACT["levels"])], abs=1e-9)

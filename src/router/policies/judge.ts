@@ -6,6 +6,7 @@ import {
   spreadOverLevels,
   wishBranches,
   wishPrefix,
+  wishWeights,
 } from '../../contract/beliefs.ts';
 import type { BeliefsContract } from '../../contract/schema.ts';
 import { addUsage, noUsage, type Usage, usageOf } from '../../cost/usage.ts';
@@ -74,10 +75,9 @@ async function readWish(
     prompt: wishPrefix(instruction, contract),
     questions: wishBranches(contract),
   });
-  const read = weightAxes.flatMap((axis, index) =>
-    statedWeights.includes(axis) ? [] : [[axis, expectedOf(grades[index] ?? [], contract.weights)] as const],
-  );
-  return { weights: { ...input.weights, ...Object.fromEntries(read) }, usage };
+  const read = wishWeights(grades.map((row) => expectedOf(row, contract.weights)));
+  const stated = Object.fromEntries(statedWeights.map((axis) => [axis, input.weights[axis]]));
+  return { weights: { ...read, ...stated, tools: input.weights.tools }, usage };
 }
 
 /** Every slot of the turn is asked about once, whatever it could be chosen for. */

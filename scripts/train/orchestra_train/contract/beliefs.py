@@ -1,6 +1,7 @@
 """`beliefs-1`: one prefix with problem and evidence, one branch a card or a wish, answered by one of five grades."""
 
 import math
+from collections.abc import Sequence
 from typing import Any
 
 from .cut import keep_tail, prompt_budgets, trim, well_formed
@@ -56,6 +57,14 @@ def grade_segments(contract: Contract) -> list[list[Segment]]:
 def expected_of(probabilities: Any, values: list[float]) -> Any:
     """Mean of what the grades stand for; floats or torch scalars."""
     return sum(probability * value for probability, value in zip(probabilities, values, strict=True))
+
+
+def weights_of(raw: Sequence[float]) -> dict[str, float]:
+    """What a wish was read to care about, in the order of AXES, as shares of one; of nothing: quality alone."""
+    total = sum(raw)
+    return {
+        axis: float(one / total) if total else float(axis == "quality") for axis, one in zip(AXES, raw, strict=True)
+    }
 
 
 def spread_over_levels(chance: Any, levels: list[float]) -> list[Any]:

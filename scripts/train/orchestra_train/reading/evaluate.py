@@ -7,7 +7,7 @@ import numpy as np
 import torch
 from scipy.stats import spearmanr
 
-from ..contract.beliefs import expected_of, spread_over_levels
+from ..contract.beliefs import expected_of, spread_over_levels, weights_of
 from ..contract.evidence import Evidence
 from ..contract.load import Contract
 from ..contract.phrase import AXES
@@ -49,14 +49,6 @@ def fresh_choosing(rng: Rng, contract: Contract, subjects: list[str] | None = No
     costs = 0.002 * np.exp(1.5 * skill + rng.normal(0, 1.1, count))
     latencies = 4000 * np.exp(0.6 * skill + rng.normal(0, 0.7, count))
     return Choosing(reading, wish, weights, costs, latencies)
-
-
-def weights_of(raw: Sequence[float]) -> dict[str, float]:
-    """Shares that add up to one; without any, the quality alone."""
-    total = sum(raw)
-    return {
-        axis: float(one / total) if total else float(axis == "quality") for axis, one in zip(AXES, raw, strict=True)
-    }
 
 
 def utilities_of(choosing: Choosing, values: Sequence[float], weights: dict[str, float], rules: Contract) -> np.ndarray:
