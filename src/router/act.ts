@@ -114,16 +114,17 @@ const brokenOff = (slot: string, reason: string): RunError => ({
 function concludeAnswer(
   { role, slot, input, wantedOutputTokens }: TurnOption,
   text: string,
-  { usage, finishReason = 'stop' }: ToolOutcome,
+  { usage, finishReason = 'stop', missesFormat = false, ownShare }: ToolOutcome,
   state: RunState,
   writer: AnswerWriter,
 ): void {
-  const answer = { slot, finishReason, usage: state.clientUsage(usage[0]?.usage, writer.codePoints()) };
+  const clientUsage = state.clientUsage(usage[0]?.usage, writer.codePoints(), ownShare);
+  const answer = { slot, finishReason, missesFormat, usage: clientUsage };
   if (role === 'attempt') {
     state.keepAttempt(text, answer);
     return;
   }
-  state.answer = answer;
+  state.conclude(answer);
   if (finishReason === 'length' && input.maxOutputTokens < wantedOutputTokens) {
     state.forcedBy ??= 'max_cost_usd';
     state.warn('answer_capped', 'The answer was cut where the money for it ended.');

@@ -93,8 +93,10 @@ function openRun(spec: RunSpec, parts: RouterParts): RunState {
   return state;
 }
 
-const clockOf = ({ preferences, signal }: RunSpec, { runTimeoutMs }: RouterParts): RunClock =>
-  startClock(Math.min(preferences.limits.maxLatencyMs ?? runTimeoutMs, runTimeoutMs), signal);
+function clockOf({ preferences, patienceMs, signal }: RunSpec, { runTimeoutMs }: RouterParts): RunClock {
+  const { maxLatencyMs = runTimeoutMs } = preferences.limits;
+  return startClock(Math.min(maxLatencyMs, patienceMs ?? runTimeoutMs, runTimeoutMs), signal);
+}
 
 async function* takeTurns(state: RunState, clock: RunClock, parts: RouterParts): AsyncGenerator<RunEvent, void> {
   const maxTurns = state.spec.preferences.limits.maxTurns ?? parts.maxTurns;

@@ -16,6 +16,7 @@ import type { ClientUsage, RunError, RunSpec, RunWarning, TurnRecord } from './r
 interface Answer {
   readonly slot: Slot;
   readonly finishReason: FinishReason;
+  readonly missesFormat?: boolean;
   readonly usage: ClientUsage;
 }
 
@@ -107,19 +108,33 @@ export class RunState {
     if (attempt) this.attempts.set(attempt.id, answer);
   }
 
-  deliver(attemptId: string, slot: Slot): void {
-    this.answer = this.attempts.get(attemptId) ?? { slot, finishReason: 'stop', usage: this.clientUsage(undefined, 0) };
+  conclude(answer: Answer): void {
+    this.answer = answer;
+    if (answer.missesFormat) this.warn('format_missed', 'The answer is not what `response_format` asks for.');
   }
 
-  /** The client's own conversation and the visible answer; hidden calls are in the cost report instead. */
-  clientUsage(reported: Usage | undefined, written: number): ClientUsage {
-    const untouched = sizeOf(this.evidence) === 0;
-    const ownTokens = Math.max(1, this.spec.needs.contextTokens);
+  deliver(attemptId: string, slot: Slot): void {
+    this.conclude(
+      this.attempts.get(attemptId) ?? { slot, finishReason: 'stop', usage: this.clientUsage(undefined, 0) },
+    );
+  }
+
+  /**
+   * The client's own conversation and the visible answer; hidden calls are in the cost report instead.
+   * @param ownShare what part of the reported input the client itself sent; undefined where nobody knows
+   */
+  clientUsage(reported: Usage | undefined, written: number, ownShare?: number): ClientUsage {
+    const share = ownShare ?? (sizeOf(this.evidence) === 0 ? 1 : undefined);
+    const promptTokens =
+      reported && share !== undefined
+        ? Math.ceil(promptTokensOf(reported) * share)
+        : Math.max(1, this.spec.needs.contextTokens);
     return {
-      promptTokens: reported && untouched ? promptTokensOf(reported) : ownTokens,
+      promptTokens,
       completionTokens: reported ? reported.outputTokens + reported.reasoningTokens : Math.ceil(written / 4),
       reasoningTokens: reported?.reasoningTokens ?? 0,
-      cachedTokens: untouched ? (reported?.cacheReadTokens ?? 0) : 0,
+      // What the run has learnt stands behind the conversation, so a cache holds that first.
+      cachedTokens: Math.min(promptTokens, reported?.cacheReadTokens ?? 0),
     };
   }
 

@@ -26,6 +26,8 @@ export interface RunSpec {
   readonly answerOptions: Readonly<Record<string, unknown>>;
   /** A streamed answer is out of our hands once begun; one that is not can still be given up for another slot's. */
   readonly streaming: boolean;
+  /** After which the client gives up; undefined where it does not say. */
+  readonly patienceMs?: number | undefined;
   readonly seed: number;
   /** Fires when the client leaves or cancels. */
   readonly signal: AbortSignal;

@@ -90,7 +90,7 @@ function headerJson(text: string): unknown {
   }
 }
 
-const metadataPrefix = 'orchestra_';
+export const metadataPrefix = 'orchestra_';
 
 /** For clients whose types admit nothing but `metadata`: its values are strings, so JSON is read where it is some. */
 function inMetadata(metadata: unknown, slots: readonly Slot[]): PreferenceLayer[] {

@@ -3,6 +3,7 @@ import { textOf } from '../contract/chat.ts';
 import { countCodePoints } from '../contract/code-points.ts';
 import type { Needs } from '../preferences/limits.ts';
 import type { Modality } from '../preferences/slot.ts';
+import { metadataPrefix } from './caller-preferences.ts';
 import { invalidField } from './openrouter-provider.ts';
 import type { ChatRequest } from './wire.ts';
 
@@ -19,6 +20,8 @@ export interface PreparedChat {
   readonly legacyFunctions: boolean;
   /** At most one client tool call in the answer. */
   readonly oneToolCall: boolean;
+  /** What the client wants to find again beside the answer. */
+  readonly metadata: Readonly<Record<string, string>>;
 }
 
 /** @throws OrchestraError invalid_request for what the loop cannot do; better said than silently ignored. */
@@ -44,8 +47,12 @@ export function prepareChat(request: ChatRequest): PreparedChat {
     includeUsage: request.stream_options?.include_usage === true,
     legacyFunctions,
     oneToolCall: legacyFunctions || request.parallel_tool_calls === false,
+    metadata: Object.fromEntries(Object.entries(request.metadata ?? {}).filter(isOwnText)),
   };
 }
+
+const isOwnText = (entry: [string, unknown]): entry is [string, string] =>
+  typeof entry[1] === 'string' && !entry[0].startsWith(metadataPrefix);
 
 /** OpenAI fields that belong to the answer, whoever writes it. */
 const answerFields = [

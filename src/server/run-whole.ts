@@ -26,6 +26,7 @@ export async function answerWhole(run: Run, identity: StreamIdentity): Promise<F
 
 function completionOf(run: Run, identity: StreamIdentity, record: RunRecord, answer: Answer): WireCompletion {
   const usage = usageOf(record, run.parts.prices);
+  const { metadata } = run.chat;
   const finish_reason = wireReason(run, record, answer);
   return {
     ...identity,
@@ -33,6 +34,7 @@ function completionOf(run: Run, identity: StreamIdentity, record: RunRecord, ans
     service_tier: null,
     choices: [{ index: 0, message: messageOf(run, record, answer), logprobs: null, finish_reason }],
     usage: run.strict ? withoutCost(usage) : usage,
+    ...(run.strict || Object.keys(metadata).length === 0 ? {} : { metadata }),
     ...(run.strict ? {} : { x_orchestra: inlineReport(record) }),
   };
 }

@@ -6,6 +6,7 @@ import { type Answer, createAnswer, finishReasonOf } from './answer.ts';
 import type { Caller } from './auth.ts';
 import { collectPreferences } from './caller-preferences.ts';
 import { type PreparedChat, prepareChat } from './chat-request.ts';
+import { clientPatienceMs } from './client-patience.ts';
 import type { Ticket } from './in-flight.ts';
 import type { ServerParts } from './parts.ts';
 import { parseChatRequest, type WireFinishReason } from './wire.ts';
@@ -46,6 +47,8 @@ export function prepareRun(
     maxAnswerTokens: chat.maxAnswerTokens,
     answerOptions: chat.answerOptions,
     streaming: chat.stream,
+    // A stream shows signs of life, so its client has nothing to wait for.
+    patienceMs: chat.stream ? undefined : clientPatienceMs(headers),
     seed: chat.seed,
   };
   return { chat, spec, warnings };

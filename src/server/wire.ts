@@ -133,6 +133,8 @@ export interface WireCompletion {
     readonly finish_reason: WireFinishReason;
   }[];
   readonly usage: WireUsage;
+  /** The client's own, as OpenAI keeps it with stored answers. */
+  readonly metadata?: Readonly<Record<string, string>>;
   readonly x_orchestra?: Readonly<Record<string, unknown>>;
 }
 

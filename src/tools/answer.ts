@@ -1,7 +1,10 @@
+import type { ChatMessage } from '../contract/chat.ts';
+import type { Observation } from '../contract/evidence.ts';
 import { answerMessages } from '../contract/expert-messages.ts';
 import type { Contract } from '../contract/schema.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { ChatDelta } from '../upstream/chat.ts';
+import { formatVerdict } from './answer-format.ts';
 import type { Expert } from './expert.ts';
 import { callExpert } from './expert-call.ts';
 import { createExpertBound } from './input-bound.ts';
@@ -22,13 +25,26 @@ export function createAnswerTool({ slot, expert, contract }: AnswerToolOptions):
     const { messages, evidence, answerOptions: options, privateTo, signal } = input;
     const maxOutputTokens = outputTokens(input);
     const material = { messages, evidence, contextTokens: slot.contextTokens, maxOutputTokens };
-    const request = { messages: answerMessages(material, contract), maxOutputTokens, options, privateTo, signal };
+    const sent = answerMessages(material, contract);
+    const request = { messages: sent, maxOutputTokens, options, privateTo, signal };
     const { text, finishReason, usage, failure } = yield* callExpert(expert, request, slot.id);
+    // One that was cut off or that calls a tool is not meant to be whole.
+    const verdict = finishReason === 'stop' && text !== '' ? formatVerdict(text, options) : 'met';
     return {
-      observation: failure ?? { kind: 'answer', text },
+      observation: failure ?? (verdict === 'broken' ? offFormat : { kind: 'answer', text }),
       usage: [usage],
       ...(finishReason === undefined ? {} : { finishReason }),
+      missesFormat: verdict === 'missed',
+      ownShare: sizeOf(messages) / sizeOf(sent),
     };
   }
   return { slot, bound: (input) => [expertBound(input, outputTokens(input))], execute };
 }
+
+const offFormat: Observation = {
+  kind: 'failed',
+  reason: 'The answer is not what `response_format` asks for.',
+  retryable: false,
+};
+
+const sizeOf = (messages: readonly ChatMessage[]): number => JSON.stringify(messages).length;

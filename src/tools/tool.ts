@@ -32,6 +32,10 @@ export interface ToolOutcome {
   readonly usage: readonly MeteredUsage[];
   /** Of an answer only. */
   readonly finishReason?: FinishReason;
+  /** Of an answer that is not in the form which the client asked for, but may be. */
+  readonly missesFormat?: boolean;
+  /** Of an answer: the part of its input that the client itself sent, 0 to 1. The rest is what the run has learnt. */
+  readonly ownShare?: number;
 }
 
 /**

@@ -1,7 +1,10 @@
 import { afterEach, expect, test } from 'vitest';
+import { z } from 'zod';
+import type { ScriptedChoice } from '../../src/router/policies/scripted.ts';
 import { startTestGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
 import { type Chunk, chunksOf, contentOf, deltasOf, user } from '../support/http.ts';
 import { replies } from '../support/loopback/openai-replies.ts';
+import type { OpenAiScript } from '../support/loopback/openai-server.ts';
 
 /** The server on top of the real loop, real upstream clients and a loopback upstream. */
 let gateway: TestGateway | undefined;
@@ -61,6 +64,50 @@ test('an upstream that fails for good is 502 without its host or key', async () 
   const reply = await post({ openAi: () => replies.badKey('sk-loopback') }, {});
   expect(reply.status).toBe(502);
   expect(reply.text).not.toMatch(/sk-loopback|127\.0\.0\.1/);
+});
+
+test('U03 prompt tokens are those of the client’s own conversation, counted by whoever answered', async () => {
+  const messages = user('東京の人口は何人ですか。'.repeat(40));
+  const perCharacter: OpenAiScript = ({ body }) => ({
+    ...replies.says('Many.'),
+    usage: { prompt_tokens: z.array(message).parse(body['messages']).map(lengthOf).reduce(sum), completion_tokens: 2 },
+  });
+  const promptTokens = async (script: readonly ScriptedChoice[]) => {
+    const { text } = await post({ script, openAi: perCharacter }, { messages });
+    await gateway?.close();
+    return JSON.parse(text).usage.prompt_tokens;
+  };
+  const own = await promptTokens([answer]);
+  expect(own).toBe(480);
+  const searched = await promptTokens([search, answer]);
+  expect(searched).toBeGreaterThanOrEqual(own);
+  expect(searched).toBeLessThan(1.1 * own);
+});
+
+const message = z.object({ content: z.string() });
+const lengthOf = ({ content }: z.infer<typeof message>): number => content.length;
+const sum = (left: number, right: number): number => left + right;
+
+test('H21 an answer comes to an end before its client gives up, where the client says when that is', async () => {
+  gateway = await startTestGateway({ openAi: () => replies.silence });
+  const body = JSON.stringify({ model: 'orchestra', messages: user('hi') });
+  const headers = { 'x-stainless-read-timeout': '0.2' };
+  const response = await fetch(`${gateway.url}/v1/chat/completions`, { method: 'POST', body, headers });
+  expect([response.status, JSON.parse(await response.text()).error.code]).toEqual([504, 'deadline_exceeded']);
+});
+
+test.each(['', 'never', '-1', '0', 'Infinity'])('H21 a timeout of %j is none', async (timeout) => {
+  gateway = await startTestGateway();
+  const body = JSON.stringify({ model: 'orchestra', messages: user('hi') });
+  const headers = { 'x-stainless-timeout': timeout };
+  expect((await fetch(`${gateway.url}/v1/chat/completions`, { method: 'POST', body, headers })).status).toBe(200);
+});
+
+test('metadata comes back with the answer, without preferences and what is no text', async () => {
+  const metadata = { ticket: 'T-1', orchestra_max_turns: '2', odd: 7 };
+  expect(JSON.parse((await post({}, { metadata })).text).metadata).toEqual({ ticket: 'T-1' });
+  await gateway?.close();
+  expect(JSON.parse((await post({}, {})).text)).not.toHaveProperty('metadata');
 });
 
 test('a dry run calls nobody', async () => {
