@@ -23,6 +23,7 @@ import { slotsFrom } from './slots.ts';
 import { openStorage } from './storage.ts';
 import { openTooling, type Tooling } from './tooling.ts';
 import { type ConnectedUpstream, defaultPatience, type Patience } from './upstreams.ts';
+import { warmUp } from './warm-up.ts';
 
 export interface GatewayOptions {
   readonly config: Config;
@@ -75,12 +76,10 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
   const contract = loadContract('slots-1');
   const tooling = await openTooling({ config, slots: configured, contract, place, patience, embed });
   const remote = openRemotePolicy(config.policy, tooling.upstreams, patience);
-  const opened = await openPolicyOr(
-    options.policy,
-    () => openPolicy(config, place, { readProblem: tooling.readProblem, skillCounts: storage.skillCounts }, remote),
-    tooling,
-  );
-  const { slots } = tooling;
+  const { slots, readProblem } = tooling;
+  const knowledge = { readProblem, skillCounts: storage.skillCounts };
+  const open = () => openPolicy(config, place, knowledge, remote);
+  const opened = await openPolicyOr(options.policy, open, tooling);
   const relays = relaysFrom(config, tooling.upstreams, rows);
   const notes = [opened.note, ...tooling.notes, ...storage.notes];
 
@@ -118,8 +117,10 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
     logger: options.logger ?? { level: 'error' },
   });
   log.app = app;
+  const warming = opened.engine && warmUp(orchestrator, config);
   const close = async () => {
     await app.close();
+    await warming?.stop();
     await Promise.all([tooling.close(), opened.engine?.close()]);
     storage.close();
   };

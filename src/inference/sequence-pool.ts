@@ -4,7 +4,7 @@ import { EngineFailure } from './engine.ts';
 import { rankOf, type Urgency } from './rounds.ts';
 import type { Sequence } from './sequence.ts';
 import type { Snapshots } from './snapshots.ts';
-import { warmStart } from './warm-start.ts';
+import { keepForLater, warmStart } from './warm-start.ts';
 
 /** A sequence of one's own until it is released. */
 export interface Lease {
@@ -67,6 +67,7 @@ export class SequencePool {
     };
     try {
       taken = this.#takeBest(prompt, owner) ?? (await this.#waitInLine(urgency, signal));
+      await keepForLater(taken, { prompt, owner }, this.#snapshots);
       taken.assignTo(owner, urgency);
       await warmStart(taken, prompt, { sequences: this.#sequences, snapshots: this.#snapshots }, signal);
       return { sequence: taken, signal, release };

@@ -18,7 +18,6 @@ export async function warmStart(
   { sequences, snapshots }: { readonly sequences: readonly Sequence[]; readonly snapshots: Snapshots },
   signal: AbortSignal,
 ): Promise<void> {
-  await keepForLater(sequence, prompt, snapshots);
   for (let attempt = 0; attempt < mostTries; attempt++) {
     const own = sequence.cachedPrefix(prompt);
     const kept = snapshots.best(prompt);
@@ -35,11 +34,19 @@ export async function warmStart(
   sequence.claim(prompt);
 }
 
-/** What a conversation leaves behind when its sequence goes to another one, unless it is short or kept already. */
-async function keepForLater(sequence: Sequence, prompt: readonly Token[], snapshots: Snapshots) {
+/**
+ * What a conversation leaves behind when its sequence goes to somebody else, unless it is short or kept already. A private
+ * newcomer takes all of it away, also what its prompt has in common.
+ */
+export async function keepForLater(
+  sequence: Sequence,
+  { prompt, owner }: { readonly prompt: readonly Token[]; readonly owner: string | undefined },
+  snapshots: Snapshots,
+): Promise<void> {
   const held = sequence.publicTokens;
-  const stays = Math.max(sequence.cachedPrefix(prompt), snapshots.best(held)?.shared ?? 0);
-  if (held.length - stays < leastCopiedTokens || !snapshots.hasRoomFor(held.length)) return;
+  const stays = owner === undefined ? sequence.cachedPrefix(prompt, owner) : 0;
+  const kept = Math.max(stays, snapshots.best(held)?.shared ?? 0);
+  if (held.length - kept < leastCopiedTokens || !snapshots.hasRoomFor(held.length)) return;
   await snapshots.save(sequence);
 }
 

@@ -382,6 +382,14 @@ function caching(engine: () => InferenceEngine): void {
     expect(await cached('team-a')).toBeGreaterThan(20);
   });
 
+  test('lets what anybody may use outlive the private runs that used it', async () => {
+    const beginning = `b${shared.repeat(2)}`;
+    await engine().score(ask(beginning));
+    for (const privateTo of ['team-a', 'team-b', 'team-c']) await engine().score({ ...ask(beginning), privateTo });
+    const { usage } = await engine().score(ask(`${beginning}q`));
+    expect(usage.cachedTokens).toBeGreaterThan(40);
+  });
+
   test('writes the same for the same seed, cold and warm', async () => {
     const request = generateRequest({
       messages: [{ role: 'user', content: `w${shared}` }],

@@ -66,6 +66,14 @@ describe('a GGUF as policy', () => {
     expect(report.warnings).toEqual([]);
   });
 
+  test('has read before the first request what all requests begin with', async () => {
+    const { client } = await start();
+    const { cost } = reportOf(await client.chat.completions.create(request));
+    const [policy] = cost.by_model.filter(({ model }) => model === searcher.path);
+    // Two turns: without what was read at the start, all of the first prompt would have to be computed.
+    expect(policy?.['cached_tokens']).toBeGreaterThan(0.6 * (policy?.input_tokens ?? 0));
+  });
+
   test('chooses among what the limits leave, and within a role by the weights too', async () => {
     const { client } = await start();
     const choice = (preferences: object) =>

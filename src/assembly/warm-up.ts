@@ -1,0 +1,46 @@
+import { builtInProfiles } from '../preferences/profiles.ts';
+import { mergePreferences } from '../preferences/request.ts';
+import type { Orchestrator } from '../router/run.ts';
+import type { Config } from './config.ts';
+
+export interface WarmUp {
+  /** Ends it, wherever it is. */
+  stop(): Promise<void>;
+}
+
+/**
+ * Has a local policy read what all first turns begin with (instructions, functions, cards), so that not the first caller
+ * waits for it. A policy that is billed is left cold: nobody has asked for this.
+ */
+export function warmUp(orchestrator: Orchestrator, config: Config): WarmUp {
+  const leaving = new AbortController();
+  const isFree = config.policy.price === undefined;
+  const decided = isFree ? orchestrator.decide(firstQuestion(config, leaving.signal)) : undefined;
+  // Whatever goes wrong here goes wrong again where somebody is told.
+  const done = decided?.catch(() => undefined);
+  return {
+    async stop() {
+      leaving.abort();
+      await done;
+    },
+  };
+}
+
+const firstQuestion = (config: Config, signal: AbortSignal): Parameters<Orchestrator['decide']>[0] => ({
+  runId: 'warm-up',
+  keyName: 'warm-up',
+  maxCostPerDay: undefined,
+  requestedModel: 'orchestra',
+  messages: [{ role: 'user', content: '?' }],
+  needs: { input: ['text'], clientTools: false, jsonSchema: false, contextTokens: 0 },
+  preferences: mergePreferences(
+    [{ source: 'default', preferences: config.defaults }],
+    { ...builtInProfiles, ...config.profiles },
+    config.ceiling,
+  ),
+  maxAnswerTokens: undefined,
+  answerOptions: {},
+  streaming: false,
+  seed: 0,
+  signal,
+});
