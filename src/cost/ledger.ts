@@ -1,7 +1,7 @@
 import type { ChargeStore, Scope } from '../store/charges.ts';
-import { addUsd, type NanoUsd, nanoUsd } from './money.ts';
+import { addUsd, type NanoUsd, nanoUsd, zeroUsd } from './money.ts';
 import { mergeLines, type PriceBook, type PricedCall, priceBound, priceCall } from './price-book.ts';
-import type { MeteredUsage } from './usage.ts';
+import { type MeteredUsage, outputTokensOf } from './usage.ts';
 
 /*
  * The flow of money. Before a call: price its upper bound and hold that much in every scope it draws on (the run, the
@@ -89,9 +89,9 @@ function openBudget({ charges, prices, now, onOverrun }: LedgerParts, limits: Bu
     return limitNano - spentNano - heldNano;
   };
 
-  /** With what each meter may consume. */
-  const open = new Map<Hold, PricedCall>();
-  const closing = (hold: Hold): PricedCall => {
+  /** With what each may consume. */
+  const open = new Map<Hold, readonly MeteredUsage[]>();
+  const closing = (hold: Hold): readonly MeteredUsage[] => {
     const bound = open.get(hold);
     if (!bound) throw new Error(`charge ${hold.chargeId} was closed before`);
     open.delete(hold);
@@ -100,13 +100,12 @@ function openBudget({ charges, prices, now, onOverrun }: LedgerParts, limits: Bu
 
   return {
     hold: (bound, keepBack) => {
-      const priced = priceBound(bound, prices);
-      const amount = priced.total;
+      const amount = priceBound(bound, prices).total;
       const request = { runId, keyName, atMs: now(), amountNano: amount, keepBackNano: keepBack, scopes: scopes() };
       const result = charges.hold(request);
       if (result.held) {
         const hold = { chargeId: result.chargeId, amount };
-        open.set(hold, priced);
+        open.set(hold, bound);
         return hold;
       }
       return {
@@ -126,7 +125,8 @@ function openBudget({ charges, prices, now, onOverrun }: LedgerParts, limits: Bu
       }));
       charges.settle(hold.chargeId, priced.total, JSON.stringify(lines));
       const overrun = priced.total > hold.amount;
-      if (overrun) onOverrun(metersOver(bound, priced));
+      const atFault = overrun ? metersOver(bound, priced, prices) : [];
+      if (atFault.length > 0) onOverrun(atFault);
       return { ...priced, overrun };
     },
     release: (hold) => {
@@ -140,11 +140,14 @@ function openBudget({ charges, prices, now, onOverrun }: LedgerParts, limits: Bu
   };
 }
 
-function metersOver(bound: PricedCall, billed: PricedCall): string[] {
-  const costOf = (lines: PricedCall['lines'], meter: string) => lines.find((line) => line.meter === meter)?.cost ?? 0;
-  const billedLines = mergeLines(billed.lines);
-  const boundLines = mergeLines(bound.lines);
-  return billedLines.flatMap(({ meter }) => (costOf(billedLines, meter) > costOf(boundLines, meter) ? [meter] : []));
+/** Whose fault an overrun is: an estimate proves nothing, and where the bound is one, only what was written does. */
+function metersOver(bound: readonly MeteredUsage[], billed: PricedCall, prices: PriceBook): string[] {
+  return mergeLines(billed.lines).flatMap(({ meter, usage, cost = zeroUsd, estimated }) => {
+    const allowed = bound.filter((line) => line.meter === meter);
+    if (estimated || cost <= priceBound(allowed, prices).total) return [];
+    const wroteTooMuch = outputTokensOf(usage) > allowed.reduce((sum, line) => sum + outputTokensOf(line.usage), 0);
+    return wroteTooMuch || !allowed.some((line) => line.estimated) ? [meter] : [];
+  });
 }
 
 const utcDay = (instantMs: number): string => new Date(instantMs).toISOString().slice(0, 10);

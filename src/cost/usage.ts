@@ -36,6 +36,9 @@ export const promptTokensOf = (usage: Usage): number =>
   // Records of runs from before it was counted lack it.
   (usage.cacheWriteHourTokens ?? 0);
 
+/** All that was written, thoughts included. */
+export const outputTokensOf = (usage: Usage): number => usage.outputTokens + usage.reasoningTokens;
+
 export function addUsage(left: Usage, right: Usage): Usage {
   return {
     inputTokens: left.inputTokens + right.inputTokens,
@@ -56,6 +59,9 @@ export function addUsage(left: Usage, right: Usage): Usage {
 export interface MeteredUsage {
   readonly meter: string;
   readonly usage: Usage;
-  /** True when upstream gave no figure and the adapter had to estimate it. */
+  /**
+   * True when upstream gave no figure and the adapter had to estimate it; of an upper bound, when more input than that may
+   * be billed through no fault of the upstream's.
+   */
   readonly estimated?: boolean;
 }

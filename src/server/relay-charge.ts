@@ -5,8 +5,9 @@ import { type MeteredUsage, type Usage, usageOf } from '../cost/usage.ts';
 import { OrchestraError } from '../errors.ts';
 import type { EffectivePreferences } from '../preferences/request.ts';
 import { abandonedUsage, affordableOutputTokens, leastAnswerTokens } from '../router/affordable.ts';
-import { agedWrites, type CacheMark, cacheMarkIn, dearestMark, promptUsage } from '../upstream/cache-marks.ts';
+import { agedWrites, cacheMarkIn, dearestMark, promptUsage } from '../upstream/cache-marks.ts';
 import type { RelayPath } from '../upstream/relay-request.ts';
+import { tokensPerPicture, unwrittenIn } from '../upstream/unwritten-input.ts';
 import type { RelayedModel, ServerParts } from './parts.ts';
 import type { RelayRequest } from './wire.ts';
 
@@ -48,7 +49,15 @@ export function openCharge(request: ChargeRequest, { ledger, prices }: ServerPar
   const { meter } = model;
   const budget = ledger.openBudget({ runId, keyName, maxCost, maxCostPerDay });
   const mark = cacheMarkIn(body);
-  const boundOf = (outputTokens: number) => [{ meter, usage: boundUsage(request, mark, outputTokens) }];
+  const unwritten = unwrittenIn(body);
+  const promptTokens = request.bodyBytes + promptAllowanceTokens + unwritten.pictures * tokensPerPicture;
+  // Most upstreams write to their caches unasked.
+  const prompt = promptUsage(promptTokens, dearestMark(mark, 'usual'));
+  // The suffix is OpenRouter's, and has it search.
+  const estimated = unwritten.pictures > 0 || unwritten.unbounded || body.model.endsWith(':online');
+  const boundOf = (outputTokens: number) => [
+    { meter, usage: usageOf({ ...prompt, outputTokens, calls: 1 }), estimated },
+  ];
   const output = outputBound(request, budget.remaining(), (tokens) => priceBound(boundOf(tokens), prices).total);
   const bound = boundOf(output.tokens);
   const hold = budget.hold(bound, zeroUsd);
@@ -70,16 +79,8 @@ export function openCharge(request: ChargeRequest, { ledger, prices }: ServerPar
   };
 }
 
-/** Chat templates and tool definitions add to what the client wrote. */
+/** A token is at least a byte, so the bytes of the body bound the prompt; chat templates add to what was written. */
 const promptAllowanceTokens = 1024;
-
-/** A token is at least a byte, so the bytes of the body bound the prompt, which most upstreams cache unasked. */
-const boundUsage = ({ bodyBytes }: ChargeRequest, mark: CacheMark, outputTokens: number): Usage =>
-  usageOf({
-    ...promptUsage(bodyBytes + promptAllowanceTokens, dearestMark(mark, 'usual')),
-    outputTokens,
-    calls: 1,
-  });
 
 /** What upstreams write at most when a legacy completion does not say; OpenAI documents it. */
 const legacyDefaultTokens = 16;

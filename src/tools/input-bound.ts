@@ -2,6 +2,7 @@ import type { ChatMessage } from '../contract/chat.ts';
 import type { Evidence } from '../contract/evidence.ts';
 import { type MeteredUsage, usageOf } from '../cost/usage.ts';
 import { type CacheMark, cacheMarkIn, dearestMark, promptUsage } from '../upstream/cache-marks.ts';
+import { tokensPerPicture, type UnwrittenInput, unwrittenIn } from '../upstream/unwritten-input.ts';
 import type { Expert } from './expert.ts';
 import type { ToolInput } from './tool.ts';
 
@@ -12,6 +13,7 @@ const frameBytes = 64;
 
 interface Chat {
   readonly bytes: number;
+  readonly unwritten: UnwrittenInput;
   readonly mark: CacheMark;
 }
 
@@ -28,10 +30,16 @@ export function createExpertBound(
   const evidences = new WeakMap<Evidence, number>();
   return ({ messages, evidence, answerOptions }, maxOutputTokens) => {
     const chat = kept(chats, messages, measured);
+    const { pictures, unbounded } = chat.unwritten;
     const promptTokens =
-      chat.bytes + kept(evidences, evidence, evidenceBytes) + jsonBytes(answerOptions) + allowanceBytes;
+      chat.bytes +
+      pictures * tokensPerPicture +
+      kept(evidences, evidence, evidenceBytes) +
+      jsonBytes(answerOptions) +
+      allowanceBytes;
     const mark = dearestMark(chat.mark, cacheMarkIn(answerOptions), cachesOnlyMarked ? 'none' : 'usual');
-    return { meter, usage: usageOf({ ...promptUsage(promptTokens, mark), outputTokens: maxOutputTokens, calls: 1 }) };
+    const usage = usageOf({ ...promptUsage(promptTokens, mark), outputTokens: maxOutputTokens, calls: 1 });
+    return { meter, usage, ...(pictures > 0 || unbounded ? { estimated: true } : {}) };
   };
 }
 
@@ -44,6 +52,7 @@ function kept<Key extends object, Size>(sizes: WeakMap<Key, Size>, key: Key, mea
 const measured = (messages: readonly ChatMessage[]): Chat => ({
   bytes: jsonBytes(messages),
   mark: cacheMarkIn(messages),
+  unwritten: unwrittenIn(messages),
 });
 
 const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));

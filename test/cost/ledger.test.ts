@@ -19,7 +19,7 @@ const tokens = (inputTokens: number): MeteredUsage[] => [{ meter: 'answer-1', us
 const book: PriceBook = new Map(
   ['meter-0', 'meter-1'].map((meter) => [
     meter,
-    { rates: ratesFrom({ input: '0.001' }), label: meter, kind: 'model' as const },
+    { rates: ratesFrom({ input: '0.001', output: '0.001' }), label: meter, kind: 'model' as const },
   ]),
 );
 
@@ -89,6 +89,29 @@ describe('ledger', () => {
     budget.settle(mustHold(budget.hold(of(50, 50), zeroUsd)), of(60, 40));
     budget.settle(mustHold(budget.hold(of(50, 50), zeroUsd)), of(40, 70));
     expect(told).toEqual([['meter-1']]);
+  });
+
+  test('blames nobody for an estimate, nor for input whose bound is one', () => {
+    const told: string[][] = [];
+    const database = openDatabase(':memory:');
+    const store = createChargeStore(database, createWriteQueue(database));
+    const ledger = createLedger(
+      store,
+      book,
+      () => 0,
+      (meters) => told.push([...meters]),
+    );
+    const budget = openBudget(ledger, 'r');
+    const of = (inputTokens: number, outputTokens: number, estimated: boolean) => [
+      { meter: 'meter-0', usage: usageOf({ inputTokens, outputTokens }), estimated },
+    ];
+    const overrun = (bound: MeteredUsage[], billed: MeteredUsage[]) =>
+      budget.settle(mustHold(budget.hold(bound, zeroUsd)), billed).overrun;
+    expect(overrun(of(50, 5, true), of(900, 5, false))).toBe(true);
+    expect(overrun(of(50, 5, false), of(900, 5, true))).toBe(true);
+    expect(told).toEqual([]);
+    expect(overrun(of(50, 5, true), of(900, 6, false))).toBe(true);
+    expect(told).toEqual([['meter-0']]);
   });
 
   test('shares the day of a key between its runs', () => {

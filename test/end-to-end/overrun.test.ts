@@ -14,7 +14,14 @@ afterEach(async () => {
 const excess = { prompt_tokens: 900_000, completion_tokens: 90_000 };
 const overruns: OpenAiScript = () => ({ ...replies.says('Dear.'), usage: excess });
 
-async function startWith({ greedy = overruns, ...config }: { greedy?: OpenAiScript; policy?: object } = {}) {
+interface Setup {
+  readonly greedy?: OpenAiScript;
+  /** Of the greedy upstream. */
+  readonly model?: string;
+  readonly policy?: object;
+}
+
+async function startWith({ greedy = overruns, model = 'm', ...config }: Setup = {}) {
   const [dear, honest] = [await startOpenAiServer(greedy), await startOpenAiServer(() => replies.says('Honest.'))];
   open.push(dear, honest);
   const answer = { role: 'answer', quality: 'good', max_output: 100, price: { input: 1, output: 2 }, model: 'm' };
@@ -29,7 +36,7 @@ async function startWith({ greedy = overruns, ...config }: { greedy?: OpenAiScri
       relay: ['greedy/*', 'honest/*'],
       ...config,
     },
-    slots: { 'answer-1': { ...answer, upstream: 'greedy' }, 'answer-2': { ...answer, upstream: 'honest' } },
+    slots: { 'answer-1': { ...answer, upstream: 'greedy', model }, 'answer-2': { ...answer, upstream: 'honest' } },
   });
   open.push(gateway);
   const ask = (model = 'orchestra') => {
@@ -76,6 +83,33 @@ test.each([true, false])(
     expect(dear.requests).toHaveLength(1);
   },
 );
+
+test.each<[string, object]>([
+  [
+    'a picture',
+    { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'https://x.example/y' } }] }] },
+  ],
+  ['a search by the upstream', { plugins: [{ id: 'web' }] }],
+  ['a search by the name of the model', { model: 'm:online' }],
+])('%s that weighs more than its words blames nobody, though what is written too much does', async (_, fields) => {
+  let written = 50;
+  const { model } = { model: 'm', ...fields };
+  const { dear, gateway } = await startWith({
+    greedy: () => ({ ...replies.says('Dear.'), usage: { ...excess, completion_tokens: written } }),
+    model,
+  });
+  const ask = () =>
+    gateway.client.chat.completions.create({
+      ...{ messages: [{ role: 'user', content: 'Hi' }], max_tokens: 50 },
+      ...fields,
+      model: `greedy/${model}`,
+    });
+  for (const _ of [1, 2]) expect(reportOf(await ask()).warnings).toMatchObject([overrunWarning]);
+  written = 51;
+  await ask();
+  await expect(ask()).rejects.toMatchObject({ status: 502 });
+  expect(dear.requests).toHaveLength(3);
+});
 
 test('a policy that billed too much is not asked again for a while, and the fallback decides', async () => {
   const call = replies.calls({ id: 'c', name: 'answer', arguments: '{"model":"answer-2"}' });
