@@ -100,6 +100,10 @@ const upstreamSchema = z
     api_key: z.string().default(''),
     privacy,
     regions,
+    replay_reasoning: z
+      .boolean()
+      .optional()
+      .describe('send an assistant’s reasoning_content back to it; left out: to DeepSeek’s and Moonshot’s hosts'),
   })
   .transform(({ base_url: written, ...upstream }, context) => {
     const base_url = written ?? (upstream.kind === 'anthropic' ? 'https://api.anthropic.com' : undefined);

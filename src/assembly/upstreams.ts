@@ -2,6 +2,7 @@ import { performance } from 'node:perf_hooks';
 import { createAnthropicUpstream } from '../upstream/anthropic.ts';
 import { type Breaker, createBreaker, withBreaker } from '../upstream/breaker.ts';
 import type { ChatUpstream } from '../upstream/chat.ts';
+import { dialectFor } from '../upstream/dialect.ts';
 import { createDispatcher } from '../upstream/dispatcher.ts';
 import { createOpenAiUpstream } from '../upstream/openai.ts';
 import { createRelay, type Relay } from '../upstream/relay.ts';
@@ -49,7 +50,8 @@ const dialects = {
 function connect(name: string, config: UpstreamConfig, patience: Patience): ConnectedUpstream {
   const dispatcher = createDispatcher();
   const breaker = createBreaker({ failuresToOpen: 5, coolDownMs: 30_000, now: () => performance.now() });
-  const address = { name, baseUrl: config.base_url, apiKey: config.api_key, dispatcher };
+  const dialect = dialectFor(config.base_url, config.replay_reasoning);
+  const address = { name, baseUrl: config.base_url, apiKey: config.api_key, dispatcher, dialect };
   const retries = { attempts: patience.retryAttempts, baseDelayMs: patience.retryBaseDelayMs, maxDelayMs: 8_000 };
   return {
     config,

@@ -8,6 +8,11 @@ export interface OpenAiDialect {
   readonly developerRole: boolean;
   /** Whether call ids must be nine letters and digits. */
   readonly shortCallIds: boolean;
+  /**
+   * Whether an assistant's `reasoning_content` goes back to it: thinking models of some makers refuse to go on after a
+   * tool call without it, other servers refuse the field.
+   */
+  readonly replaysReasoning: boolean;
   /** Request fields beyond the common ones. */
   readonly extraFields: readonly string[];
 }
@@ -17,6 +22,7 @@ export const openAiDialect: OpenAiDialect = {
   maxTokensField: 'max_completion_tokens',
   developerRole: true,
   shortCallIds: false,
+  replaysReasoning: false,
   extraFields: ['verbosity', 'prompt_cache_key', 'prompt_cache_retention', 'prediction'],
 };
 
@@ -25,13 +31,19 @@ const compatibleDialect: OpenAiDialect = {
   maxTokensField: 'max_tokens',
   developerRole: false,
   shortCallIds: false,
+  replaysReasoning: false,
   extraFields: ['top_k', 'min_p', 'repetition_penalty', 'chat_template_kwargs'],
 };
 
-export function dialectFor(baseUrl: string): OpenAiDialect {
+/** @param replaysReasoning as the operator knows it; left out: by the host. */
+export function dialectFor(baseUrl: string, replaysReasoning?: boolean): OpenAiDialect {
   const host = new URL(baseUrl).hostname;
-  if (/(^|\.)openai\.(com|azure\.com)$/.test(host)) return openAiDialect;
-  return { ...compatibleDialect, shortCallIds: /(^|\.)mistral\.ai$/.test(host) };
+  const base = /(^|\.)openai\.(com|azure\.com)$/.test(host) ? openAiDialect : compatibleDialect;
+  return {
+    ...base,
+    shortCallIds: /(^|\.)mistral\.ai$/.test(host),
+    replaysReasoning: replaysReasoning ?? /(^|\.)(deepseek\.com|moonshot\.(ai|cn))$/.test(host),
+  };
 }
 
 /** What this server calls the author of a message. */

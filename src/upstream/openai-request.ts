@@ -69,7 +69,14 @@ function wireMessage(message: ChatMessage, dialect: OpenAiDialect): object {
   const kept = Object.entries(dialect.shortCallIds ? withShortCallIds(message) : message).filter(
     ([key, value]) => !replayedKeys.includes(key) && (key === 'content' || !isEmpty(value)),
   );
-  return { ...Object.fromEntries(kept), role: roleFor(message.role, dialect), content: contentOf(message) };
+  const thought = dialect.replaysReasoning ? thoughtOf(message) : {};
+  return { ...Object.fromEntries(kept), role: roleFor(message.role, dialect), content: contentOf(message), ...thought };
+}
+
+/** As the client replays it, under either name, byte for byte. */
+function thoughtOf({ role, reasoning_content, reasoning }: ChatMessage): { readonly reasoning_content?: string } {
+  const thought = [reasoning_content, reasoning].find((text) => typeof text === 'string' && text !== '');
+  return role === 'assistant' && typeof thought === 'string' ? { reasoning_content: thought } : {};
 }
 
 /** Calls may stand without content; any other message needs one, and text parts alone become plain text. */

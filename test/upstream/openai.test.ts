@@ -1,7 +1,8 @@
 import { afterEach, describe, expect, test } from 'vitest';
 import type { ChatRequest } from '../../src/upstream/chat.ts';
-import { openAiDialect } from '../../src/upstream/dialect.ts';
+import { dialectFor, openAiDialect } from '../../src/upstream/dialect.ts';
 import { createOpenAiUpstream, type OpenAiUpstreamOptions } from '../../src/upstream/openai.ts';
+import { openAiBody } from '../../src/upstream/openai-request.ts';
 import { type OpenAiReply, replies } from '../support/loopback/openai-replies.ts';
 import { type OpenAiScript, type OpenAiServer, startOpenAiServer } from '../support/loopback/openai-server.ts';
 import { collect, endOf, everythingIn, failing, limits, textOf } from './upstream-contract.ts';
@@ -75,6 +76,36 @@ describe('a good answer', () => {
       const events = await collect(upstream.complete(request(), limits()));
       expect(textOf(events)).toBe('Grüße 漢字 🎉');
       expect(endOf(events)).toMatchObject({ finishReason: 'stop' });
+    }
+  });
+});
+
+describe('G09 a thought that a client replays', () => {
+  const thought = ' I think \u00e9\u{1F600}\n\tso. ';
+  const sent = (message: object, dialect: ReturnType<typeof dialectFor>) => {
+    const messages = [{ role: 'assistant' as const, content: 'a', ...message }];
+    return openAiBody({ model: 'm', messages, maxOutputTokens: 1, options: {} }, dialect).messages[0];
+  };
+
+  test.each([
+    ['https://api.deepseek.com/v1', undefined, true],
+    ['https://api.moonshot.ai/v1', undefined, true],
+    ['https://api.deepseek.com/v1', false, false],
+    ['http://127.0.0.1:8000/v1', true, true],
+    ['http://127.0.0.1:8000/v1', undefined, false],
+    ['https://deepseek.com.example.org/v1', undefined, false],
+    ['https://api.openai.com/v1', undefined, false],
+  ])('goes to %s, told %s: %s', (url, told, expected) => {
+    for (const name of ['reasoning_content', 'reasoning']) {
+      const message = sent({ [name]: thought }, dialectFor(url, told));
+      expect(message).toEqual({ role: 'assistant', content: 'a', ...(expected ? { reasoning_content: thought } : {}) });
+    }
+  });
+
+  test('is an assistant’s and a text, or none', () => {
+    const dialect = dialectFor('https://api.deepseek.com/v1');
+    for (const part of [{ reasoning_content: { a: 1 } }, { role: 'user', reasoning_content: thought }]) {
+      expect(sent(part, dialect)).not.toHaveProperty('reasoning_content');
     }
   });
 });
