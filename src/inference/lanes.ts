@@ -1,6 +1,7 @@
 import { createHash } from 'node:crypto';
 import type { LlamaContext } from 'node-llama-cpp';
 import type { AdapterCopy, UseAdapter } from './adapter-file.ts';
+import { BatchCosts, processorMs } from './batch-costs.ts';
 import { type Adapter, EngineFailure, type EngineOptions } from './engine.ts';
 import type { LoadedModel } from './load-model.ts';
 import { defaultSnapshotBytes } from './memory-plan.ts';
@@ -36,7 +37,8 @@ export async function openLanes(
 }
 
 function lanesOn(context: LlamaContext, { facts }: LoadedModel, options: EngineOptions, weightsHash: string): Lanes {
-  const rounds = new Rounds(options.prefillChunkTokens);
+  const costs = new BatchCosts(options.device === 'cpu' ? processorMs : undefined);
+  const rounds = new Rounds(options.prefillChunkTokens, costs);
   const newSequence = (_: unknown, lane: number) =>
     new Sequence(context.getSequence({ contextShift }), lane, rounds, options);
   const sequences = Array.from({ length: options.sequences }, newSequence);

@@ -35,8 +35,8 @@ const headStartMs = 5_000;
 /** The earlier, the sooner: the order of a line in which nobody waits for ever. */
 export const rankOf = ({ arrivedAtMs, inProgress }: Urgency): number => arrivedAtMs - (inProgress ? headStartMs : 0);
 
-/** Prompts shorter than this share of a chunk are read together; longer ones gain nothing by waiting for each other. */
-const sharedChunk = 1 / 4;
+/** Prompts of at most this share of a chunk are read together; longer ones gain nothing by waiting for each other. */
+const shortPrompt = 1 / 8;
 
 /**
  * Lock-step rounds, the only order in which the native code is used: in a round everybody who writes gets one token, in
@@ -46,12 +46,12 @@ const sharedChunk = 1 / 4;
  */
 export class Rounds {
   readonly #chunkTokens: number;
-  readonly #costs: Pick<BatchCosts, 'goOneByOne' | 'record'>;
+  readonly #costs: Pick<BatchCosts, 'goOneByOne' | 'measure'>;
   #pending: Pending[] = [];
   #isTurning = false;
   #startedAtMs: number | undefined;
 
-  constructor(chunkTokens: number, costs: Pick<BatchCosts, 'goOneByOne' | 'record'> = new BatchCosts()) {
+  constructor(chunkTokens: number, costs: Pick<BatchCosts, 'goOneByOne' | 'measure'> = new BatchCosts()) {
     this.#chunkTokens = chunkTokens;
     this.#costs = costs;
   }
@@ -90,12 +90,9 @@ export class Rounds {
   }
 
   async #write(writers: readonly Pending[]): Promise<void> {
+    if (writers.length === 0) return;
     const batches = this.#costs.goOneByOne(writers.length) ? writers.map((writer) => [writer]) : [writers];
-    for (const batch of batches) {
-      const startedAtMs = performance.now();
-      await this.#run(batch);
-      if (batch.length > 0) this.#costs.record(batch.length, performance.now() - startedAtMs);
-    }
+    for (const batch of batches) await this.#costs.measure(batch.length, () => this.#run(batch));
   }
 
   async #run(batch: readonly Pending[]): Promise<void> {
@@ -113,16 +110,18 @@ export class Rounds {
     return taken;
   }
 
-  /** The most urgent piece of prompt, and with a short one those that come next. */
+  /** The most urgent piece of prompt, and with a short one the short ones that come next, up to a chunk. */
   #takeChunk(): Pending[] {
     const prompts = this.#pending
       .filter(({ work }) => work.kind === 'prefill')
       .sort((one, other) => rankOf(one.work.urgency) - rankOf(other.work.urgency));
+    const isShort = ({ work }: Pending) => work.tokens <= this.#chunkTokens * shortPrompt;
     const taken: Pending[] = [];
     let tokens = 0;
     for (const prompt of prompts) {
       tokens += prompt.work.tokens;
-      if (taken.length > 0 && tokens > this.#chunkTokens * sharedChunk) break;
+      const canJoin = taken.every(isShort) && isShort(prompt) && tokens <= this.#chunkTokens;
+      if (taken.length > 0 && !canJoin) break;
       taken.push(prompt);
     }
     this.#pending = this.#pending.filter((entry) => !taken.includes(entry));

@@ -20,7 +20,10 @@ interface Plan {
 
 /** A made-up model: a batch is whatever is started before the event loop turns, and every piece takes one turn. */
 function fakeModel(goesOneByOne = false) {
-  const rounds = new Rounds(chunkTokens, { goOneByOne: () => goesOneByOne, record: () => undefined });
+  const rounds = new Rounds(chunkTokens, {
+    goOneByOne: () => goesOneByOne,
+    measure: (_, run) => run(),
+  });
   const steps: Step[] = [];
   let batch = 0;
   let isOpen = false;
@@ -117,6 +120,20 @@ test('a batch of prompt is never longer than a chunk, and never mixed with writi
     }),
     { numRuns: 60 },
   );
+});
+
+test('short prompts are read together, up to a chunk, and longer ones one at a time', async () => {
+  const batchesOf = async (lengths: readonly number[]) => {
+    const model = fakeModel();
+    const begin = (tokens: number, lane: number) =>
+      model.take(lane, { arrivedAtMs: lane, inProgress: false }, 'prefill', tokens);
+    await Promise.all(lengths.map(begin));
+    return model.steps.map(({ batch }) => batch);
+  };
+  expect(new Set(await batchesOf(new Array<number>(chunkTokens).fill(1))).size).toBe(1);
+  expect(new Set(await batchesOf(new Array<number>(chunkTokens + 1).fill(1))).size).toBe(2);
+  expect(new Set(await batchesOf([chunkTokens / 2, chunkTokens / 2])).size).toBe(2);
+  expect(new Set(await batchesOf([1, chunkTokens / 2, 1])).size).toBe(3);
 });
 
 test('writers who are ready together share every batch', async () => {
