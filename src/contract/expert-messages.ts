@@ -2,6 +2,7 @@ import { type ChatMessage, textOf } from './chat.ts';
 import { countCodePoints, keepHead, wellFormed } from './code-points.ts';
 import type { Evidence } from './evidence.ts';
 import { evidenceText, sourced } from './evidence-text.ts';
+import { fill } from './fill.ts';
 import type { Contract } from './schema.ts';
 
 export interface ExpertInput {
@@ -24,9 +25,13 @@ export function queryMessages(input: ExpertInput, contract: Contract): ChatMessa
   return withAppendix(input, contract.expert.queryTask, contract);
 }
 
-/** Asks for a Python program; read the reply with `extractPython`. */
-export function codeMessages(input: ExpertInput, contract: Contract): ChatMessage[] {
-  return withAppendix(input, contract.expert.codeTask, contract);
+/**
+ * Asks for a Python program; read the reply with `extractPython`.
+ * @param packages what it finds installed beside the standard library
+ */
+export function codeMessages(input: ExpertInput, packages: readonly string[], contract: Contract): ChatMessage[] {
+  const libraries = [contract.expert.standardLibrary, ...packages].join(', ');
+  return withAppendix(input, fill(contract.expert.codeTask, { libraries }), contract);
 }
 
 /** The query between the last pair of tags, on one line and cut; undefined when the reply holds none. */

@@ -148,7 +148,9 @@ export const sharedTextsSchema = z.strictObject({
     queryOpen: z.string(),
     queryClose: z.string(),
     queryCodePoints: count,
-    codeTask: z.string(),
+    standardLibrary: z.string(),
+    /** `{libraries}`: what a program finds installed. */
+    codeTask: z.string().includes('{libraries}'),
   }),
 });
 

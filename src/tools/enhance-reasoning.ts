@@ -37,7 +37,7 @@ export function createReasoningTool(options: ReasoningToolOptions): Tool {
 
   async function execute({ privateTo, signal, ...input }: ToolInput, maxOutputTokens: number): Promise<ToolOutcome> {
     const material = { ...input, contextTokens: slot.contextTokens, maxOutputTokens };
-    const messages = codeMessages(material, contract);
+    const messages = codeMessages(material, sandbox.packages, contract);
     const reply = await expertReply(expert, { messages, maxOutputTokens, options: {}, privateTo, signal }, slot.id);
     if (reply.failure) return { observation: reply.failure, usage: [reply.usage] };
     const code = extractPython(reply.text);

@@ -101,15 +101,28 @@ describe('a task for an expert', () => {
   };
 
   test('stands last, behind request and observations', () => {
-    for (const [build, task] of [
-      [queryMessages, contract.expert.queryTask],
-      [codeMessages, contract.expert.codeTask],
+    const codeTask = contract.expert.codeTask.replace('{libraries}', 'standard library');
+    for (const [[message], task] of [
+      [queryMessages(input, contract), contract.expert.queryTask],
+      [codeMessages(input, [], contract), codeTask],
     ] as const) {
-      const [message] = build(input, contract);
       expect(message?.content).toMatch(/^Hi\n\n/);
       expect(String(message?.content).endsWith(`\`\`\`\n\n${task}`)).toBe(true);
     }
   });
+});
+
+test('a program is asked for with the libraries that it will find', () => {
+  const taskWith = (...packages: string[]) =>
+    String(
+      codeMessages(
+        { messages: [], evidence: noEvidence, contextTokens: 8000, maxOutputTokens: 100 },
+        packages,
+        contract,
+      )[0]?.content,
+    );
+  expect(taskWith()).toContain(': standard library only, no input');
+  expect(taskWith('numpy', 'sympy')).toContain(': standard library, numpy, sympy only, no input');
 });
 
 describe('the query of a reply', () => {
