@@ -4,7 +4,6 @@ export const baseRules: readonly (readonly [string, string])[] = [
   ['hex', '[0-9a-fA-F]'],
   // Of escapes no half of a surrogate pair: it is no character by itself.
   ['char', String.raw`[^"\\\x00-\x1F\x7F] | "\\" (["\\/bfnrt] | "u" ([0-9a-cefA-CEF] hex{3} | [dD] [0-7] hex{2}))`],
-  ['fraction', '"." [0-9]{0,14} [1-9]'],
   ['day', '"0" [1-9] | [12] [0-9]'],
   [
     'date',
@@ -34,48 +33,3 @@ export const literal = (text: string): string =>
   `"${text.replace(/[\\"]/g, '\\$&').replace(/\n/g, '\\n').replace(/\r/g, '\\r')}"`;
 
 export const anyOf = (expressions: readonly string[]): string => `(${expressions.join(' | ')})`;
-
-/** Without a bound on one side, whole numbers end where JSON's readers stop being exact. */
-export function integerRule(least = -Number.MAX_SAFE_INTEGER, most = Number.MAX_SAFE_INTEGER): string {
-  const parts: string[] = [];
-  if (least < 0) parts.push(`"-" ${naturals(Math.max(1, -most), -least)}`);
-  if (most >= 0) parts.push(naturals(Math.max(0, least), most));
-  return anyOf(parts);
-}
-
-/** Bounds are whole numbers. Fractions never end in 0, so they lie strictly between two of them. */
-export function numberRule(least: number | undefined, most: number | undefined, excluded: readonly number[]): string {
-  const low = least ?? -Number.MAX_SAFE_INTEGER;
-  const high = most ?? Number.MAX_SAFE_INTEGER;
-  const parts: string[] = [];
-  const lowest = excluded.includes(low) ? low + 1 : low;
-  const highest = excluded.includes(high) ? high - 1 : high;
-  if (lowest <= highest) parts.push(integerRule(lowest, highest));
-  if (low < 0) parts.push(`"-" ${naturals(Math.max(0, -high), -low - 1)} fraction`);
-  if (high > 0) parts.push(`${naturals(Math.max(0, low), high - 1)} fraction`);
-  return anyOf(parts);
-}
-
-/** Whole numbers from 0 on, without leading zeros. */
-function naturals(least: number, most: number): string {
-  const parts: string[] = [];
-  for (let digits = String(least).length; digits <= String(most).length; digits++) {
-    const first = Math.max(least, digits === 1 ? 0 : 10 ** (digits - 1));
-    parts.push(digitsBetween(String(first), String(Math.min(most, 10 ** digits - 1))));
-  }
-  return anyOf(parts);
-}
-
-/** Both ends have the same number of digits. */
-function digitsBetween(least: string, most: string): string {
-  if (least === '') return '""';
-  const [low = '', high = ''] = [least[0], most[0]];
-  const [lowRest, highRest] = [least.slice(1), most.slice(1)];
-  const any = lowRest === '' ? '' : ` [0-9]{${lowRest.length}}`;
-  if (/^0*$/.test(lowRest) && /^9*$/.test(highRest)) return `[${low}-${high}]${any}`;
-  if (low === high) return `"${low}" ${digitsBetween(lowRest, highRest)}`;
-  const parts = [`"${low}" ${digitsBetween(lowRest, '9'.repeat(lowRest.length))}`];
-  if (Number(high) - Number(low) > 1) parts.push(`[${Number(low) + 1}-${Number(high) - 1}]${any}`);
-  parts.push(`"${high}" ${digitsBetween('0'.repeat(highRest.length), highRest)}`);
-  return anyOf(parts);
-}

@@ -1,5 +1,7 @@
 import { EngineFailure } from './engine.ts';
-import { anyOf, baseRules, integerRule, literal, numberRule, stringFormats } from './json-scalar-rules.ts';
+import { type Bound, integerRule, multiplesRule, numberRule } from './json-number-rules.ts';
+import { PatternProblem, patternRule } from './json-pattern-rules.ts';
+import { anyOf, baseRules, literal, stringFormats } from './json-scalar-rules.ts';
 
 /**
  * GBNF of the JSON texts that a schema allows, or of a part of them: whatever a model writes under it is valid. What
@@ -57,9 +59,9 @@ const annotations = new Set(
 const keywordsOfType: Readonly<Record<string, readonly string[]>> = {
   object: ['properties', 'required', 'additionalProperties'],
   array: ['items', 'prefixItems', 'minItems', 'maxItems'],
-  string: ['minLength', 'maxLength', 'format'],
-  integer: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
-  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum'],
+  string: ['minLength', 'maxLength', 'format', 'pattern'],
+  integer: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
+  number: ['minimum', 'maximum', 'exclusiveMinimum', 'exclusiveMaximum', 'multipleOf'],
   boolean: [],
   null: [],
 };
@@ -145,7 +147,7 @@ function ofType(type: string, schema: Schema, path: string, context: Context): s
     case 'null':
       return '"null"';
     default:
-      return numericRule(type, schema, path);
+      return numericRule(type, schema, path, context);
   }
 }
 
@@ -210,11 +212,23 @@ function stringRule(schema: Schema, path: string): string {
   const least = countOf(schema, 'minLength', path) ?? 0;
   const most = countOf(schema, 'maxLength', path);
   if (most !== undefined && most < least) refuse(path, '`maxLength` below `minLength`');
+  if ('pattern' in schema) return patternedString(schema, path);
   if (!('format' in schema)) return String.raw`"\"" char{${least},${most ?? ''}} "\""`;
   const format = stringFormats.get(String(schema['format']));
   if (format === undefined) refuse(path, `format \`${String(schema['format'])}\``);
   if ('minLength' in schema || 'maxLength' in schema) refuse(path, 'a length beside `format`');
   return String.raw`"\"" ${format} "\""`;
+}
+
+function patternedString(schema: Schema, path: string): string {
+  const beside = ['format', 'minLength', 'maxLength'].find((key) => key in schema);
+  if (beside !== undefined) refuse(path, `\`${beside}\` beside \`pattern\``);
+  try {
+    return String.raw`"\"" ${patternRule(String(schema['pattern']))} "\""`;
+  } catch (error) {
+    if (error instanceof PatternProblem) refuse(path, `\`pattern\` with ${error.message}`);
+    throw error;
+  }
 }
 
 function countOf(schema: Schema, key: string, path: string): number | undefined {
@@ -224,25 +238,42 @@ function countOf(schema: Schema, key: string, path: string): number | undefined 
   return isCount ? value : refuse(path, `\`${key}\` that is no whole number up to ${mostRepetitions}`);
 }
 
-function numericRule(type: string, schema: Schema, path: string): string {
-  const bound = (key: string): number | undefined => {
-    const value = schema[key];
-    if (value === undefined) return undefined;
-    return Number.isSafeInteger(value) ? Number(value) : refuse(path, `\`${key}\` that is no whole number`);
-  };
-  const [least, above, most, below] = ['minimum', 'exclusiveMinimum', 'maximum', 'exclusiveMaximum'].map(bound);
-  const low = Math.max(least ?? Number.NEGATIVE_INFINITY, above ?? Number.NEGATIVE_INFINITY);
-  const high = Math.min(most ?? Number.POSITIVE_INFINITY, below ?? Number.POSITIVE_INFINITY);
-  const excluded = [above, below].filter((value) => value !== undefined);
-  const lowest = Number.isFinite(low) ? low : undefined;
-  const highest = Number.isFinite(high) ? high : undefined;
-  const inner = (value: number | undefined, step: number) =>
-    value !== undefined && excluded.includes(value) ? value + step : value;
-  const [first, last] = [inner(lowest, 1), inner(highest, -1)];
-  const isEmpty =
-    type === 'integer' ? (first ?? low) > (last ?? high) : low > high || (low === high && excluded.includes(low));
-  if (isEmpty) refuse(path, 'bounds that leave no number');
-  return type === 'integer' ? integerRule(first, last) : numberRule(lowest, highest, excluded);
+function numericRule(type: string, schema: Schema, path: string, context: Context): string {
+  const least = tighter(boundOf(schema, 'minimum', path), boundOf(schema, 'exclusiveMinimum', path), Math.max);
+  const most = tighter(boundOf(schema, 'maximum', path), boundOf(schema, 'exclusiveMaximum', path), Math.min);
+  const divisor = divisorOf(schema, path);
+  if (type === 'number' && divisor === undefined) {
+    return numberRule({ least, most }) ?? refuse(path, 'bounds that leave no number');
+  }
+  const first = least && (least.excluded ? Math.floor(least.value) + 1 : Math.ceil(least.value));
+  const last = most && (most.excluded ? Math.ceil(most.value) - 1 : Math.floor(most.value));
+  if (first !== undefined && last !== undefined && first > last) refuse(path, 'bounds that leave no number');
+  if (divisor === undefined || divisor === 1) return integerRule(first, last);
+  const rule = multiplesRule(divisor, first, last, context.add);
+  return rule ?? refuse(path, '`multipleOf` with these bounds');
+}
+
+function boundOf(schema: Schema, key: string, path: string): Bound | undefined {
+  const value = schema[key];
+  if (value === undefined) return undefined;
+  const isUsable = typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER;
+  if (!isUsable) refuse(path, `\`${key}\` that is no number, or too large`);
+  return { value, excluded: key.startsWith('exclusive') };
+}
+
+/** Of equal bounds the one that excludes. */
+function tighter(one: Bound | undefined, other: Bound | undefined, pick: typeof Math.max): Bound | undefined {
+  if (one === undefined || other === undefined) return one ?? other;
+  if (one.value === other.value) return one.excluded ? one : other;
+  return pick(one.value, other.value) === one.value ? one : other;
+}
+
+function divisorOf(schema: Schema, path: string): number | undefined {
+  const value = schema['multipleOf'];
+  if (value === undefined) return undefined;
+  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0
+    ? value
+    : refuse(path, '`multipleOf` that is no whole number');
 }
 
 function resolve(root: unknown, pointer: string, path: string): unknown {

@@ -135,10 +135,42 @@ describe('ranges', () => {
     );
   });
 
+  test('of numbers may begin and end anywhere', async () => {
+    const hundredths = fc.integer({ min: -350, max: 350 });
+    const edges = fc.tuple(hundredths, hundredths, fc.boolean(), fc.boolean());
+    const values = fc.array(fc.integer({ min: -4_000, max: 4_000 }), { minLength: 30, maxLength: 30 });
+    await fc.assert(
+      fc.asyncProperty(edges, values, async ([one, other, noLow, noHigh], thousandths) => {
+        fc.pre(one < other);
+        const [least, most] = [one / 100, other / 100];
+        const isAccepted = await accepts({
+          type: 'number',
+          [noLow ? 'exclusiveMinimum' : 'minimum']: least,
+          [noHigh ? 'exclusiveMaximum' : 'maximum']: most,
+        });
+        for (const value of [...thousandths.map((thousandth) => thousandth / 1_000), least, most]) {
+          const isInside = (noLow ? value > least : value >= least) && (noHigh ? value < most : value <= most);
+          expect([least, most, value, isAccepted(String(value))]).toEqual([least, most, value, isInside]);
+        }
+      }),
+      { numRuns: 150 },
+    );
+  });
+
   test.each([
     [{ type: 'integer', minimum: 7 }, ['7', '10', '123456'], ['6', '-7', '07']],
     [{ type: 'integer', maximum: -3 }, ['-3', '-40'], ['-2', '0', '3']],
     [{ type: 'integer', exclusiveMinimum: 0, exclusiveMaximum: 2 }, ['1'], ['0', '2']],
+    [{ type: 'integer', minimum: 0.5, exclusiveMaximum: 3 }, ['1', '2'], ['0', '3', '1.5']],
+    [{ type: 'integer', exclusiveMaximum: -0.5 }, ['-1', '-20'], ['0', '1']],
+    [{ type: 'number', exclusiveMinimum: 0 }, ['0.5', '1', '20.25'], ['0', '-0.5', '-1']],
+    [{ type: 'number', maximum: 1e-7 }, ['0', '0.0000001', '-5', '0.00000005'], ['0.0000002', '1']],
+    [{ type: 'number', exclusiveMaximum: 100 }, ['99.9', '-100'], ['100', '99.99999999999999999']],
+    [{ type: 'number', minimum: 0, exclusiveMinimum: 0, maximum: 0.1 }, ['0.1', '0.05'], ['0', '0.2']],
+    [{ type: 'integer', multipleOf: 5, minimum: -7, maximum: 12 }, ['-5', '0', '10'], ['-10', '1', '15', '05']],
+    [{ type: 'integer', multipleOf: 7 }, ['0', '7', '-14', '700007'], ['1', '-8', '07', '-0']],
+    [{ type: 'integer', multipleOf: 32, minimum: 0 }, ['0', '32', '1024'], ['16', '-32', '33']],
+    [{ type: 'number', multipleOf: 1, maximum: 3.5 }, ['3', '-8'], ['3.5', '4', '1.5']],
     [{ type: 'number', minimum: 0, maximum: 1 }, ['0', '0.25', '1'], ['1.5', '-0.5', '2']],
   ])('%o', async (schema, good, bad) => {
     const isAccepted = await accepts(schema);
@@ -148,11 +180,20 @@ describe('ranges', () => {
 });
 
 test.each([
-  [{ type: 'string', pattern: 'a+' }, '#: `pattern`'],
+  [{ type: 'string', pattern: '(?=a)b' }, '#: `pattern` with a lookaround'],
+  [{ type: 'string', pattern: '(a)\\1' }, '#: `pattern` with `\\1`'],
+  [{ type: 'string', pattern: '\\bword' }, '#: `pattern` with `\\b`'],
+  [{ type: 'string', pattern: '(^a)b' }, '#: `pattern` with `^` where it stands'],
+  [{ type: 'string', pattern: '[a' }, '#: `pattern` with an end in the middle'],
+  [{ type: 'string', pattern: '(a{100}){100}' }, '#: `pattern` with repetitions that are too many'],
+  [{ type: 'string', pattern: 'a', maxLength: 3 }, '#: `maxLength` beside `pattern`'],
   [{ type: 'string', format: 'iri' }, '#: format `iri`'],
-  [{ type: 'integer', multipleOf: 2 }, '#: `multipleOf`'],
+  [{ type: 'integer', multipleOf: 2, minimum: 3 }, '#: `multipleOf` with these bounds'],
+  [{ type: 'integer', multipleOf: 64 }, '#: `multipleOf` with these bounds'],
+  [{ type: 'number', multipleOf: 0.5 }, '#: `multipleOf` that is no whole number'],
   [{ type: 'integer', minimum: 2, maximum: 1 }, '#: bounds that leave no number'],
-  [{ type: 'number', minimum: 0.5 }, '#: `minimum` that is no whole number'],
+  [{ type: 'number', minimum: 0.5, exclusiveMaximum: 0.5 }, '#: bounds that leave no number'],
+  [{ type: 'number', minimum: '0.5' }, '#: `minimum` that is no number'],
   [{ type: 'array', uniqueItems: true }, '#: `uniqueItems`'],
   [{ type: 'object', properties: { a: { not: {} } } }, '#/properties/a: `not` without `type`'],
   [{ type: 'object', patternProperties: {} }, '#: `patternProperties`'],
@@ -168,4 +209,46 @@ test.each([
   [7, 'this is no schema'],
 ])('%j is refused by name', (schema, message) => {
   expect(() => jsonSchemaGrammar(schema)).toThrow(message);
+});
+
+describe('patterns', () => {
+  test.each([
+    ['^[a-z]+$'],
+    ['ab?'],
+    ['^(a|b0)*-?$'],
+    ['^a|0$'],
+    ['^(?:a{2}|b{1,2}|0{2,})$'],
+    ['^(?<first>a)\\.b$'],
+    ['^"[^"]$'],
+    ['^\\\\?[\\\\"a-c]\\n?$'],
+    ['^\\w\\d?$'],
+    ['^é\\u0061$'],
+    ['^[-a]+$'],
+    [''],
+    ['^$'],
+    ['^a+?b*?$'],
+    ['[!-~]b$'],
+  ])('%s allows the texts that match, and no others', async (pattern) => {
+    const isAccepted = await accepts({ type: 'string', pattern });
+    const letters = fc.constantFrom(...'aaabbb00.-_"\\\né');
+    fc.assert(
+      fc.property(fc.string({ unit: letters, maxLength: 5 }), (text) => {
+        expect([text, isAccepted(JSON.stringify(text))]).toEqual([text, new RegExp(pattern, 'u').test(text)]);
+      }),
+      { numRuns: 400 },
+    );
+  });
+
+  test.each([
+    ['^.$', ['é', '😀', '"', ' '], ['\u2028', '\n', 'ab', '']],
+    ['^\\S$', ['a', 'é', '-'], [' ', '\u00a0', '\t', '']],
+    ['^\\s$', [' ', '\t', '\n'], ['a', '']],
+    ['^\\W$', ['-', ' '], ['a', '_', '0']],
+    ['^[^a-c]$', ['d', 'é', ' '], ['a', 'b', '']],
+  ])('%s allows at most what matches', async (pattern, good, bad) => {
+    const isAccepted = await accepts({ type: 'string', pattern });
+    const usual = good.filter((text) => text !== '"');
+    expect(usual.filter((text) => !isAccepted(JSON.stringify(text)))).toEqual([]);
+    expect(bad.filter((text) => isAccepted(JSON.stringify(text)))).toEqual([]);
+  });
 });
