@@ -1,5 +1,5 @@
 import type { ChatMessage } from '../contract/chat.ts';
-import type { Observation } from '../contract/evidence.ts';
+import { noEvidence, type Observation } from '../contract/evidence.ts';
 import { answerMessages } from '../contract/expert-messages.ts';
 import type { Contract } from '../contract/schema.ts';
 import type { Slot } from '../preferences/slot.ts';
@@ -35,7 +35,7 @@ export function createAnswerTool({ slot, expert, contract }: AnswerToolOptions):
       usage: [usage],
       ...(finishReason === undefined ? {} : { finishReason }),
       missesFormat: verdict === 'missed',
-      ownShare: sizeOf(messages) / sizeOf(sent),
+      ownShare: evidence === noEvidence ? 1 : sizeOf(messages) / sizeOf(sent),
     };
   }
   return { slot, bound: (input) => [expertBound(input, outputTokens(input))], execute };

@@ -1,6 +1,6 @@
 import { execFile, spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { dirname, join } from 'node:path';
+import { dirname } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { expect, test } from 'vitest';
@@ -8,6 +8,8 @@ import { asNobody, runsAsRoot } from '../../../src/tools/sandbox/nobody.ts';
 
 const run = promisify(execFile);
 const script = fileURLToPath(new URL('./bare-gateway.ts', import.meta.url));
+
+const lateProgram = fileURLToPath(new URL('./late-program.ts', import.meta.url));
 
 /** Runs a program as somebody whom the kernel grants no user namespace, as in many a container. */
 function withoutNamespaces(...command: readonly string[]) {
@@ -28,7 +30,7 @@ test('without namespaces code runs only where the operator accepts that, and the
 }, 120_000);
 
 test('a program that is killed for its time is told, even where nothing else keeps the process alive', async () => {
-  const { stdout } = await run(process.execPath, ['--import', 'tsx', join(dirname(script), 'late-program.ts')]);
+  const { stdout } = await run(process.execPath, ['--import', 'tsx', lateProgram]);
   expect(stdout).toBe('timeout');
 }, 120_000);
 
