@@ -2,7 +2,7 @@ import OpenAI from 'openai';
 import { type BenchOptions, type Figure, figure, median, type Report } from './figures.ts';
 import { type MeasuredProcess, startOwn } from './measured-process.ts';
 import { costsPerRequest } from './profile.ts';
-import { clientKey, framesPerStream, question } from './wire.ts';
+import { clientKey, question, streamedText } from './wire.ts';
 
 /**
  * What one orchestrated turn costs beside the models' own time: an application that asks the gateway with OpenAI's
@@ -100,11 +100,11 @@ async function askWhole({ client, model }: Path): Promise<void> {
 
 async function askStreamed({ client, model }: Path): Promise<void> {
   const options = { stream: true, stream_options: { include_usage: true } } as const;
-  let frames = 0;
+  let text = '';
   for await (const chunk of await client.chat.completions.create({ ...question, ...options, model, messages })) {
-    if (chunk.choices[0]?.delta.content) frames += 1;
+    text += chunk.choices[0]?.delta.content ?? '';
   }
-  if (frames < framesPerStream) throw new Error(`${model} streamed ${frames} of ${framesPerStream} frames`);
+  if (text !== streamedText) throw new Error(`${model} streamed ${text.length} of ${streamedText.length} characters`);
 }
 
 async function sample(path: Path, load: Load, gateway: MeasuredProcess): Promise<Sample> {

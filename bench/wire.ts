@@ -1,6 +1,9 @@
 /** What both ends of every benchmark agree on. */
 
 export const framesPerStream = 64;
+/** What the model server writes, a word a frame. */
+export const streamedWords = Array.from({ length: framesPerStream }, (_, index) => `wörd-${index} of the answer `);
+export const streamedText = streamedWords.join('');
 export const clientKey = 'sk-bench-client';
 
 export const question = {

@@ -1,7 +1,7 @@
 import { createServer, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { setTimeout as sleep } from 'node:timers/promises';
-import { framesPerStream } from '../wire.ts';
+import { framesPerStream, streamedText, streamedWords } from '../wire.ts';
 import { sayListening } from './control.ts';
 
 /** The model server that everybody is put in front of: ready bytes, streams at the pace that the argument says. */
@@ -10,15 +10,12 @@ const framePaceMs = Number(process.argv[2] ?? 0);
 
 const envelope = { id: 'chatcmpl-bench', created: 1_700_000_000, model: 'bench', system_fingerprint: 'fp_bench' };
 const usage = { prompt_tokens: 120, completion_tokens: framesPerStream, total_tokens: 120 + framesPerStream };
-const words = Array.from({ length: framesPerStream }, (_, index) => `wörd-${index} of the answer `);
 
 const whole = Buffer.from(
   JSON.stringify({
     ...envelope,
     object: 'chat.completion',
-    choices: [
-      { index: 0, message: { role: 'assistant', content: words.join('').slice(0, 700) }, finish_reason: 'stop' },
-    ],
+    choices: [{ index: 0, message: { role: 'assistant', content: streamedText.slice(0, 700) }, finish_reason: 'stop' }],
     usage,
   }),
 );
@@ -30,7 +27,7 @@ const chunk = (delta: object, finish_reason: string | null = null) => ({
 });
 const frames = [
   chunk({ role: 'assistant', content: '' }),
-  ...words.map((content) => chunk({ content })),
+  ...streamedWords.map((content) => chunk({ content })),
   chunk({}, 'stop'),
   { ...envelope, object: 'chat.completion.chunk', choices: [], usage },
 ].map((value) => Buffer.from(`data: ${JSON.stringify(value)}\n\n`));

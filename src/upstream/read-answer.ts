@@ -19,14 +19,14 @@ export interface AnswerReader {
   close(): { readonly rest: readonly ChatDelta[]; readonly end: ChatEnd };
 }
 
-/** The events of an answer as they arrive. Only what the answer itself says renews patience; pings and comments do not. */
+/** The events of an answer as they arrive, words that arrive together as one. Only what the answer itself says renews patience; pings and comments do not. */
 export async function* readAnswer(
   response: Response,
   answer: AnswerReader,
   patience: Patience,
 ): AsyncGenerator<ChatEvent, void> {
   try {
-    for await (const together of readFrames(response, patience)) yield* deltasIn(together, answer, patience);
+    for await (const together of readFrames(response, patience)) yield* joined(deltasIn(together, answer, patience));
   } catch (thrown) {
     const failure = failureOfBody(thrown, answer.usage);
     // A connection that dies between the last token and the closing word takes nothing away from the answer.
@@ -51,6 +51,25 @@ function* deltasIn(frames: readonly string[], answer: AnswerReader, patience: Pa
     yield* deltas;
   }
 }
+
+/** What came in together is told together: under load every step behind this one then has less to do. */
+function* joined(deltas: Iterable<ChatDelta>): Generator<ChatDelta, void> {
+  let last: ChatDelta | undefined;
+  try {
+    for (const delta of deltas) {
+      const longer = last && joinedPair(last, delta);
+      if (last && !longer) yield last;
+      last = longer ?? delta;
+    }
+  } catch (thrown) {
+    if (last) yield last;
+    throw thrown;
+  }
+  if (last) yield last;
+}
+
+const joinedPair = (left: ChatDelta, right: ChatDelta): ChatDelta | undefined =>
+  left.type !== 'tool_call' && right.type === left.type ? { ...left, text: left.text + right.text } : undefined;
 
 /** A piece of text as an event, unless it is empty. */
 export const spoken = (type: 'text' | 'reasoning', text: string): ChatDelta[] => (text === '' ? [] : [{ type, text }]);

@@ -24,7 +24,12 @@ async function answerTool(script: OpenAiScript, slot = aSlot({ id: 'answer-1' })
 const usage = { prompt_tokens: 30, completion_tokens: 12 };
 
 test('streams the answer and returns it whole, with its usage', async () => {
-  const tool = await answerTool(() => ({ ...replies.says('Good', ' day'), usage, finishReason: 'length' }));
+  const tool = await answerTool(() => ({
+    ...replies.says('Good', ' day'),
+    chunkDelayMs: 200,
+    usage,
+    finishReason: 'length',
+  }));
   const { deltas, outcome } = await executed(tool, inputOf('Hi'));
   expect(deltas).toEqual([
     { type: 'text', text: 'Good' },

@@ -69,7 +69,7 @@ const untilAborted = (signal: AbortSignal) =>
 const kinds: readonly ExpertKind[] = [
   {
     name: 'remote',
-    says: (...text) => remote(() => replies.says(...text)),
+    says: (...text) => remote(() => ({ ...replies.says(...text), chunkDelayMs: 200 })),
     fails: () => remote(() => replies.serverError()),
     hangs: () => remote(() => ({ kind: 'completion', text: ['one', 'two'], hangAfterChunks: 2 })),
   },

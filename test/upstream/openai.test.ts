@@ -1,5 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
-import type { ChatRequest } from '../../src/upstream/chat.ts';
+import type { ChatEvent, ChatRequest } from '../../src/upstream/chat.ts';
 import { dialectFor, openAiDialect } from '../../src/upstream/dialect.ts';
 import { createOpenAiUpstream, type OpenAiUpstreamOptions } from '../../src/upstream/openai.ts';
 import { openAiBody } from '../../src/upstream/openai-request.ts';
@@ -19,6 +19,9 @@ async function upstreamThat(reply: OpenAiReply | OpenAiScript, options: Partial<
   const upstream = createOpenAiUpstream({ name: 'loop', baseUrl: server.url, apiKey: key, ...options });
   return { server, upstream };
 }
+
+/** No half of a surrogate pair at its ends. */
+const isWhole = (event: ChatEvent) => event.type === 'text' && !/^[\uDC00-\uDFFF]|[\uD800-\uDBFF]$/.test(event.text);
 
 const request = (part: Partial<ChatRequest> = {}): ChatRequest => ({
   model: 'm-1',
@@ -44,6 +47,7 @@ describe('a good answer', () => {
       kind: 'completion',
       reasoning: ['think'],
       text: ['Hel', 'lo'],
+      chunkDelayMs: 200,
       usage: {
         prompt_tokens: 100,
         completion_tokens: 30,
@@ -255,11 +259,20 @@ describe('an unusual answer', () => {
       writes: [frame('a\\ud83c'), frame('\\udf89b'), frame('\\ud83c'), 'data: [DONE]\n\n'],
     });
     const events = await collect(upstream.complete(request(), limits()));
-    expect(events.slice(0, -1)).toEqual([
-      { type: 'text', text: 'a' },
-      { type: 'text', text: '🎉b' },
-      { type: 'text', text: '\ufffd' },
+    expect(textOf(events)).toBe('a🎉b\ufffd');
+    for (const event of events) expect(event.type === 'end' || isWhole(event)).toBe(true);
+  });
+
+  test('tells as one what came in together, and all of it before a failure', async () => {
+    const frame = (delta: object) => `data: ${JSON.stringify({ choices: [{ index: 0, delta }] })}\n\n`;
+    const together = [{ reasoning: 'h' }, { reasoning: 'm' }, { content: 'a' }, { content: 'b' }].map(frame).join('');
+    const { upstream } = await upstreamThat({ kind: 'raw', writes: [`${together}data: {"error":{"code":500}}\n\n`] });
+    const { said, failure } = await failing(upstream.complete(request(), limits()));
+    expect(said).toEqual([
+      { type: 'reasoning', text: 'hm' },
+      { type: 'text', text: 'ab' },
     ]);
+    expect(failure.kind).toBe('server_error');
   });
 
   test('is understood when the upstream ignores that a stream was asked for', async () => {

@@ -120,6 +120,7 @@ export function holdsTheUpstreamContract(subject: Subject): void {
         kind: 'answer',
         reasoning: ['think'],
         text: ['Hel', 'lo'],
+        chunkDelayMs: 200,
         usage: subject.usage.billed,
       });
       expect(await collect(upstream.complete(request(), limits()))).toEqual([
