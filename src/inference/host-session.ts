@@ -45,15 +45,14 @@ export function openSession(
   settings: HostSettings,
   events: SessionEvents,
 ): Promise<HostSession> {
-  const { environment, ...hostOptions } = options;
   return new Promise((resolve, reject) => {
     let ready = false;
     let failure: EngineFailure | undefined;
     let unanswered = 0;
-    const host = spawnHost(settings.arguments, environment ?? {}, { message: hear, exit });
+    const host = spawnHost(settings.arguments, options.environment ?? {}, { message: hear, exit });
     const heartbeat = setInterval(beat, settings.heartbeatMs);
     const startLimit = setTimeout(() => host.kill('it took too long to start'), settings.startLimitMs);
-    host.send({ type: 'start', options: hostOptions });
+    host.send({ type: 'start', options });
 
     function beat(): void {
       // Until then the host may be busy importing; the start has a limit of its own.

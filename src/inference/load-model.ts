@@ -7,6 +7,7 @@ import {
   type LlamaModel,
   NoBinaryFoundError,
 } from 'node-llama-cpp';
+import { cudaFacts, cudaProblem } from './cuda-problem.ts';
 import { EngineFailure, type EngineOptions } from './engine.ts';
 import { type GgufFacts, readGgufFacts } from './gguf-file.ts';
 import { requireMemory } from './memory-plan.ts';
@@ -76,21 +77,21 @@ async function openDevice(options: EngineOptions, log: string[]): Promise<Llama>
   }
 }
 
-function deviceMessage({ device }: EngineOptions, error: unknown): string {
-  if (device === 'cuda') return noCuda('no engine for it works here');
+function deviceMessage(options: EngineOptions, error: unknown): string {
+  if (options.device === 'cuda') return noCuda(options);
   const problem = error instanceof NoBinaryFoundError ? 'no engine for it works here' : 'the engine failed to start';
-  return `device cpu was asked for, but ${problem}; reinstall with optional packages`;
+  return `device cpu was asked for, but ${problem}; reinstall with optional packages, on a system with glibc 2.34 or newer`;
 }
 
-async function deviceName({ device }: EngineOptions, llama: Llama): Promise<string> {
-  if (device === 'cpu') return 'cpu';
+async function deviceName(options: EngineOptions, llama: Llama): Promise<string> {
+  if (options.device === 'cpu') return 'cpu';
   const names = await llama.getGpuDeviceNames();
-  if (llama.gpu !== 'cuda' || names.length === 0) throw new EngineFailure('unavailable', noCuda('it shows no device'));
+  if (llama.gpu !== 'cuda' || names.length === 0) throw new EngineFailure('unavailable', noCuda(options));
   return `cuda (${names.join(', ')})`;
 }
 
-const noCuda = (problem: string): string =>
-  `device cuda was asked for, but ${problem}: check driver, CUDA runtime and the package for CUDA; the CPU is not taken in silence, ask for device cpu to use it`;
+const noCuda = ({ environment }: EngineOptions): string =>
+  `device cuda was asked for, but ${cudaProblem(cudaFacts(environment?.['LD_LIBRARY_PATH'] ?? ''))}; the CPU is not taken in silence, ask for device cpu to use it`;
 
 const openModel = ({ modelPath, device }: EngineOptions, llama: Llama): Promise<LlamaModel> =>
   llama.loadModel({
