@@ -25,15 +25,15 @@ const usage = { prompt_tokens: 30, completion_tokens: 12 };
 
 test('streams the answer and returns it whole, with its usage', async () => {
   const tool = await answerTool(() => ({
-    ...replies.says('Good', ' day'),
-    chunkDelayMs: 200,
+    ...replies.says('Good day'),
+    reasoning: ['hm'],
     usage,
     finishReason: 'length',
   }));
   const { deltas, outcome } = await executed(tool, inputOf('Hi'));
   expect(deltas).toEqual([
-    { type: 'text', text: 'Good' },
-    { type: 'text', text: ' day' },
+    { type: 'reasoning', text: 'hm' },
+    { type: 'text', text: 'Good day' },
   ]);
   expect(outcome).toMatchObject({
     observation: { kind: 'answer', text: 'Good day' },
