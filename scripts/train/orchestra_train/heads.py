@@ -28,20 +28,20 @@ LEVEL_WEIGHTS = _WEIGHTS / _WEIGHTS.sum()
 class Vectors:
     """Unit vectors of texts, kept in a file between runs because encoding the packs takes a quarter of an hour."""
 
-    def __init__(self, cache: Path | None):
+    def __init__(self, cache: Path | None) -> None:
         self.file = cache / "vectors.npz" if cache else None
         self.known: dict[str, np.ndarray] = {}
         if self.file and self.file.exists():
             stored = np.load(self.file)
-            self.known = dict(zip(stored["keys"].tolist(), stored["vectors"]))
+            self.known = dict(zip(stored["keys"].tolist(), stored["vectors"], strict=True))
 
     def of(self, texts: list[str]) -> np.ndarray:
         gists = [gist_of(text) for text in texts]
         keys = [hashlib.sha256(gist.encode()).hexdigest() for gist in gists]
-        missing = {key: gist for key, gist in zip(keys, gists) if key not in self.known}
+        missing = {key: gist for key, gist in zip(keys, gists, strict=True) if key not in self.known}
         if missing:
             encoded = fetch_source().encoder().encode(list(missing.values()), most_tokens=256, batch_tokens=1024)
-            self.known.update(zip(missing, encoded))
+            self.known.update(zip(missing, encoded, strict=True))
             self._save()
         return np.stack([self.known[key] for key in keys]).astype(np.float64)
 
@@ -72,7 +72,8 @@ def provenance(packs: list[Pack]) -> dict:
     counts = {pack.name: len(pack.ids) for pack in packs}
     return {
         "madeBy": "orchestra-train heads",
-        "trainedOn": f"train split of the replay packs, items: {counts}; needs: {len(made_requests())} made-up requests",
+        "trainedOn": f"train split of the replay packs, items: {counts}; "
+        f"needs: {len(made_requests())} made-up requests",
         "seed": SEED,
     }
 
@@ -141,7 +142,7 @@ def train_difficulty(packs: list[Pack], encoded: list[np.ndarray]) -> tuple[floa
     def loss(weights: np.ndarray) -> tuple[float, np.ndarray]:
         value = 0.5 * DIFFICULTY_PENALTY * float(weights @ weights)
         gradient = DIFFICULTY_PENALTY * weights
-        for pack, offset, part in zip(packs, offsets, encoded):
+        for pack, offset, part in zip(packs, offsets, encoded, strict=True):
             known = pack.correct >= 0
             chance = sigmoid(offset + ((part - centre) @ weights)[:, None])
             likely = np.where(pack.correct == 1, chance, 1 - chance)
@@ -152,10 +153,13 @@ def train_difficulty(packs: list[Pack], encoded: list[np.ndarray]) -> tuple[floa
         return value, gradient
 
     weights = minimize(loss, np.zeros(features.shape[1]), jac=True, method="L-BFGS-B").x
-    shifted = [offset + ((part - centre) @ weights)[:, None] for offset, part in zip(offsets, encoded)]
+    shifted = [offset + ((part - centre) @ weights)[:, None] for offset, part in zip(offsets, encoded, strict=True)]
 
     def unlikelihood(spread: float) -> float:
-        return -sum(float(np.log(item_likelihoods(pack, logits, spread)).sum()) for pack, logits in zip(packs, shifted))
+        return -sum(
+            float(np.log(item_likelihoods(pack, logits, spread)).sum())
+            for pack, logits in zip(packs, shifted, strict=True)
+        )
 
     spread = minimize_scalar(unlikelihood, bounds=(0.1, 4.0), method="bounded").x
     return float(spread), {"weights": packed(weights), "bias": round(float(-centre @ weights), 6)}
@@ -164,7 +168,7 @@ def train_difficulty(packs: list[Pack], encoded: list[np.ndarray]) -> tuple[floa
 def item_likelihoods(pack: Pack, logits: np.ndarray, spread: float) -> np.ndarray:
     total = np.zeros(len(pack.ids))
     widened = logits * np.sqrt(1 + np.pi / 8 * spread**2)
-    for level, weight in zip(LEVELS, LEVEL_WEIGHTS):
+    for level, weight in zip(LEVELS, LEVEL_WEIGHTS, strict=True):
         chance = sigmoid(widened + spread * level)
         likely = np.where(pack.correct == 1, chance, np.where(pack.correct == 0, 1 - chance, 1.0))
         total += weight * np.prod(likely, axis=1)
