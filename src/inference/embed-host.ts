@@ -7,12 +7,25 @@ import { type Say, serveParent } from './serve-parent.ts';
 serveParent({ load: loadLlamaEmbedder, answer });
 
 async function answer(embedder: LlamaEmbedder, id: number, body: RequestBody, signal: AbortSignal, say: Say) {
-  if (body.type !== 'embed') throw new Error('this host only embeds');
-  const vectors: string[] = [];
-  for (const text of body.texts) {
-    throwIfCancelled(signal);
-    const { buffer } = await embedder.embed(text);
-    vectors.push(Buffer.from(buffer).toString('base64'));
+  if (body.type === 'embed') {
+    const vectors = await oneByOne(body.texts, signal, embedder.embed);
+    say({ type: 'embedded', id, vectors: vectors.map(({ buffer }) => Buffer.from(buffer).toString('base64')) });
+  } else if (body.type === 'rank') {
+    say({ type: 'ranked', id, scores: await oneByOne(body.texts, signal, await embedder.ranking(body.query)) });
+  } else {
+    throw new Error('this host only embeds and ranks');
   }
-  say({ type: 'embedded', id, vectors });
+}
+
+async function oneByOne<Result>(
+  texts: readonly string[],
+  signal: AbortSignal,
+  work: (text: string) => Promise<Result>,
+): Promise<Result[]> {
+  const results: Result[] = [];
+  for (const text of texts) {
+    throwIfCancelled(signal);
+    results.push(await work(text));
+  }
+  return results;
 }

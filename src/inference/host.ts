@@ -25,6 +25,7 @@ async function answer(engine: LlamaEngine, id: number, body: RequestBody, signal
       for await (const event of engine.generate({ ...body.request, signal })) say({ type: 'generated', id, event });
       return;
     case 'embed':
+    case 'rank':
       throw new Error('this host embeds nothing');
   }
 }

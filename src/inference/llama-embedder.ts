@@ -1,4 +1,10 @@
-import { getLlama, LlamaLogLevel, type LlamaModel } from 'node-llama-cpp';
+import {
+  getLlama,
+  type LlamaEmbeddingContext,
+  LlamaLogLevel,
+  type LlamaModel,
+  type LlamaRankingContext,
+} from 'node-llama-cpp';
 import { keepHead } from '../contract/code-points.ts';
 import { EngineFailure, type EngineInfo, type EngineOptions } from './engine.ts';
 import { readGgufFacts } from './gguf-file.ts';
@@ -7,7 +13,10 @@ import { sha256OfFile } from './weights-hash.ts';
 /** The model itself, inside the host process. */
 export interface LlamaEmbedder {
   readonly info: EngineInfo;
+  /** Rejects as `invalid` for a reranker. */
   embed(text: string): Promise<Float32Array>;
+  /** Says how well texts answer the query: a reranker by its own judgement, an embedding by the cosine. */
+  ranking(query: string): Promise<(text: string) => Promise<number>>;
   /** Milliseconds that the present text has taken so far, 0 between texts. */
   decodingForMs(): number;
 }
@@ -20,11 +29,19 @@ const mostCodePoints = 16 * mostTokens;
 export async function loadLlamaEmbedder(options: EngineOptions): Promise<LlamaEmbedder> {
   const facts = await readGgufFacts(options.modelPath);
   const weightsHash = await sha256OfFile(options.modelPath);
-  const { model, context } = await openModel(options).catch((error: unknown) => {
+  const work = await openModel(options).catch((error: unknown) => {
     const message = `llama.cpp cannot embed with the weights file ${options.modelPath} (architecture ${facts.architecture})`;
     throw new EngineFailure('unavailable', message, error);
   });
   let startedAtMs: number | undefined;
+  const timed = async <Result>(result: Promise<Result>): Promise<Result> => {
+    startedAtMs = performance.now();
+    try {
+      return await result;
+    } finally {
+      startedAtMs = undefined;
+    }
+  };
   return {
     info: {
       architecture: facts.architecture,
@@ -33,13 +50,10 @@ export async function loadLlamaEmbedder(options: EngineOptions): Promise<LlamaEm
       takesTools: false,
       weightsHash,
     },
-    async embed(text) {
-      startedAtMs = performance.now();
-      try {
-        return unit((await context.getEmbeddingFor(headOf(text, model))).vector);
-      } finally {
-        startedAtMs = undefined;
-      }
+    embed: (text) => timed(work.embed(text)),
+    async ranking(query) {
+      const score = await timed(work.ranking(query));
+      return (text) => timed(score(text));
     },
     decodingForMs: () => (startedAtMs === undefined ? 0 : performance.now() - startedAtMs),
   };
@@ -57,13 +71,41 @@ async function openModel({ modelPath, threads, contextTokens }: EngineOptions) {
   });
   const model = await llama.loadModel({ modelPath, gpuLayers: 0, ignoreMemorySafetyChecks: true });
   // Attention in both directions and the mean over all tokens need the whole text in one batch.
-  const context = await model.createEmbeddingContext({
-    contextSize: contextTokens,
-    batchSize: contextTokens,
-    threads,
-    ignoreMemorySafetyChecks: true,
-  });
-  return { model, context };
+  const size = { contextSize: contextTokens, batchSize: contextTokens, threads, ignoreMemorySafetyChecks: true };
+  return model.fileInsights.supportsRanking
+    ? reranker(model, await model.createRankingContext(size))
+    : embedding(model, await model.createEmbeddingContext(size));
+}
+
+type Work = Pick<LlamaEmbedder, 'embed' | 'ranking'>;
+
+function embedding(model: LlamaModel, context: LlamaEmbeddingContext): Work {
+  const embed = async (text: string) => unit((await context.getEmbeddingFor(headOf(text, model))).vector);
+  return {
+    embed,
+    async ranking(query) {
+      const wanted = await embed(query);
+      return async (text) => {
+        const vector = await embed(text);
+        return wanted.reduce((sum, value, index) => sum + value * (vector[index] ?? 0), 0);
+      };
+    },
+  };
+}
+
+/** Query and text share the window; of both the head counts. */
+function reranker(model: LlamaModel, context: LlamaRankingContext): Work {
+  const head = (text: string, most: number) => model.tokenize(keepHead(text, mostCodePoints), false).slice(0, most);
+  return {
+    async embed() {
+      throw new EngineFailure('invalid', 'these weights rank texts and give no vectors');
+    },
+    async ranking(query) {
+      const asked = head(query, mostTokens / 2);
+      const used = context.calculateInputLength(asked, []);
+      return (text) => context.rank(asked, head(text, context.contextSize - used - 1));
+    },
+  };
 }
 
 /** Never empty: even nothing has a vector, that of the two tokens around it. */

@@ -1,17 +1,19 @@
 import { fileURLToPath } from 'node:url';
 import { cancellation, throwIfCancelled } from './cancellation.ts';
-import type { Embedder } from './embedder.ts';
+import type { Embedder, Ranker } from './embedder.ts';
 import { EngineFailure, type EngineOptions } from './engine.ts';
 import { type HostSession, type HostSettings, hostSettings, openSession } from './host-session.ts';
-import type { FromHost } from './protocol.ts';
+import type { FromHost, RequestBody } from './protocol.ts';
 
 export interface EmbedderOptions {
   readonly modelPath: string;
   readonly threads: number;
 }
 
+type Reply = Extract<FromHost, { readonly id: number }>;
+
 interface Waiting {
-  resolve(vectors: readonly Float32Array[]): void;
+  resolve(reply: Reply): void;
   reject(error: Error): void;
 }
 
@@ -24,7 +26,7 @@ const restartDelayMs = 5_000;
 export async function startEmbedder(
   { modelPath, threads }: EmbedderOptions,
   settings: HostSettings = embedHostSettings(),
-): Promise<Embedder> {
+): Promise<Embedder & Ranker> {
   const options: EngineOptions = {
     modelPath,
     threads,
@@ -58,11 +60,11 @@ export async function startEmbedder(
 
   function message(reply: FromHost): void {
     if (!('id' in reply)) return;
-    if (reply.type === 'embedded') waiting.get(reply.id)?.resolve(reply.vectors.map(toVector));
-    else waiting.get(reply.id)?.reject(failureOf(reply));
+    if (reply.type === 'failed') waiting.get(reply.id)?.reject(failureOf(reply));
+    else waiting.get(reply.id)?.resolve(reply);
   }
 
-  async function embed(texts: readonly string[], signal: AbortSignal): Promise<readonly Float32Array[]> {
+  async function ask(body: RequestBody, signal: AbortSignal): Promise<Reply> {
     const host = await open();
     throwIfCancelled(signal);
     const id = ++lastId;
@@ -75,7 +77,7 @@ export async function startEmbedder(
           reject(cancellation(signal));
         };
         signal.addEventListener('abort', abort, { once: true });
-        host.send({ type: 'embed', id, texts });
+        host.send({ ...body, id });
       });
     } finally {
       waiting.delete(id);
@@ -83,16 +85,39 @@ export async function startEmbedder(
     }
   }
 
+  async function embed(texts: readonly string[], signal: AbortSignal): Promise<readonly Float32Array[]> {
+    const reply = await ask({ type: 'embed', texts }, signal);
+    if (reply.type !== 'embedded') throw unexpected(reply);
+    return reply.vectors.map(toVector);
+  }
+
+  async function rank(query: string, texts: readonly string[], signal: AbortSignal): Promise<readonly number[]> {
+    const reply = await ask({ type: 'rank', query, texts }, signal);
+    if (reply.type !== 'ranked') throw unexpected(reply);
+    return reply.scores;
+  }
+
   const { info } = await open();
-  const [probe] = await embed([''], new AbortController().signal);
   return {
-    info: { dimensions: probe?.length ?? 0, weightsHash: info.weightsHash },
+    info: { dimensions: await dimensionsOf(embed), weightsHash: info.weightsHash },
     embed,
+    rank,
     async close() {
       closed = true;
       await session?.then((host) => host.kill('the embedder was closed')).catch(() => undefined);
     },
   };
+}
+
+/** A reranker has no vectors. */
+async function dimensionsOf(embed: Embedder['embed']): Promise<number> {
+  try {
+    const [probe] = await embed([''], new AbortController().signal);
+    return probe?.length ?? 0;
+  } catch (error) {
+    if (error instanceof EngineFailure && error.kind === 'invalid') return 0;
+    throw error;
+  }
 }
 
 /** Like a generating host's, with another program. */
@@ -108,9 +133,10 @@ function toVector(base64: string): Float32Array {
   return new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
 }
 
-function failureOf(reply: FromHost): EngineFailure {
-  if (reply.type === 'failed' && reply.failure.kind !== 'cancelled') {
-    return new EngineFailure(reply.failure.kind, reply.failure.message);
-  }
-  return new EngineFailure('crashed', `the embedding host answered with ${reply.type}, which was not asked for`);
+function failureOf({ failure }: Extract<Reply, { readonly type: 'failed' }>): Error {
+  const { kind, message } = failure;
+  return kind === 'cancelled' ? new DOMException(message, 'AbortError') : new EngineFailure(kind, message);
 }
+
+const unexpected = (reply: Reply): EngineFailure =>
+  new EngineFailure('crashed', `the embedding host answered with ${reply.type}, which was not asked for`);

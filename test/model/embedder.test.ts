@@ -1,8 +1,9 @@
 import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { findModel } from '../../src/inference/downloads/catalog.ts';
-import type { Embedder } from '../../src/inference/embedder.ts';
+import type { Embedder, Ranker } from '../../src/inference/embedder.ts';
 import { startEmbedder } from '../../src/inference/start-embedder.ts';
+import { tinyModel, writeModel } from '../support/gguf/tiny-model.ts';
 
 interface GoldenCase {
   readonly input: string;
@@ -28,7 +29,7 @@ function onlyEmbedHost(): number {
 }
 
 describe('the bundled embedding', () => {
-  let embedder: Embedder;
+  let embedder: Embedder & Ranker;
   beforeAll(async () => {
     embedder = await startEmbedder({ modelPath, threads: 1 });
   });
@@ -52,6 +53,16 @@ describe('the bundled embedding', () => {
     const vectors = await embedder.embed(['', 'word '.repeat(100_000)], never);
     expect(embedder.info.dimensions).toBe(384);
     for (const vector of vectors) expect(Math.hypot(...vector)).toBeCloseTo(1, 5);
+  });
+
+  test('ranks texts by how near they are to a query', async () => {
+    const texts = ['Bread is baked in an oven.', 'Paris is the capital of France.', 'The French capital has cafés.'];
+    const scores = await embedder.rank('What is the capital of France?', texts, never);
+    expect(scores.every((score) => score >= -1 && score <= 1)).toBe(true);
+    expect(scores.indexOf(Math.max(...scores))).toBe(1);
+    expect(scores.indexOf(Math.min(...scores))).toBe(0);
+    expect(await embedder.rank('anything', [], never)).toEqual([]);
+    await expect(embedder.rank('anything', texts, AbortSignal.abort())).rejects.toMatchObject({ name: 'AbortError' });
   });
 
   test('reads control tokens in a text as plain text', async () => {
@@ -102,5 +113,24 @@ describe('an embedding host that cannot be had', () => {
     const embedder = await startEmbedder({ modelPath, threads: 1 });
     await embedder.close();
     await expect(embedder.embed(['x'], never)).rejects.toMatchObject({ kind: 'unavailable' });
+  });
+});
+
+describe('a reranker', () => {
+  test('ranks by its own judgement, long texts by their beginning, and gives no vectors', async () => {
+    const file = writeModel(tinyModel({ words: ['good', 'bad'], rightEnd: 'good' }));
+    const reranker = await startEmbedder({ modelPath: file.path, threads: 1 });
+    const [right = 0, wrong = 0, long = 1] = await reranker.rank(
+      'which?',
+      ['good', 'bad', `bad${'z'.repeat(9_000)}good`],
+      never,
+    );
+    expect(right).toBeCloseTo(Math.exp(4) / (Math.exp(4) + 1), 2);
+    expect(wrong).toBeCloseTo(0.5, 2);
+    expect(long).toBeCloseTo(0.5, 2);
+    expect(reranker.info.dimensions).toBe(0);
+    await expect(reranker.embed(['x'], never)).rejects.toMatchObject({ kind: 'invalid' });
+    await reranker.close();
+    file.remove();
   });
 });

@@ -17,6 +17,8 @@ export interface TinyModelOptions {
   readonly trainedContextTokens?: number;
   readonly architecture?: string;
   readonly chatTemplate?: string;
+  /** Makes it a reranker: a text that ends with this word is right, any other is not. */
+  readonly rightEnd?: string;
 }
 
 /** Logit of a scripted certainty; others stay at 0, so chance is below 1e-10. */
@@ -31,12 +33,21 @@ const feedForwardSize = 64;
 export function tinyModel(options: TinyModelOptions = {}): Buffer {
   const vocabulary = buildVocabulary(options.words ?? []);
   const width = widthOf(vocabulary);
-  return encodeGguf(qwen3Header(vocabulary, shape(width, options)), [
+  const header = qwen3Header(vocabulary, shape(width, options));
+  const tensors = [
     oneHotEmbedding(vocabulary, width),
     ones('output_norm.weight', width),
     outputWeights(vocabulary, width, options),
     ...layer(width, options.attentive ?? false),
-  ]);
+  ];
+  if (options.rightEnd === undefined) return encodeGguf(header, tensors);
+  // Pooling of kind 4 is ranking, by the first label.
+  header.set('qwen3.pooling_type', { type: 'u32', value: 4 });
+  header.set('qwen3.classifier.output_labels', { type: 'strings', value: ['yes', 'no'] });
+  header.set('tokenizer.chat_template.rerank', { type: 'string', value: '{query}:{document}' });
+  const labels = new Float32Array(2 * width);
+  labels[vocabulary.id(options.rightEnd)] = 4 / Math.sqrt(width);
+  return encodeGguf(header, [...tensors, { name: 'cls.output.weight', dimensions: [width, 2], data: labels }]);
 }
 
 export interface TinyAdapterOptions extends Pick<TinyModelOptions, 'words' | 'architecture'> {
