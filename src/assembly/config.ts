@@ -70,6 +70,7 @@ const policySchema = z.strictObject({
     .string()
     .optional()
     .describe('llama: an id of models/downloads.json or a path to a GGUF; remote: what the upstream calls it'),
+  adapter: z.string().optional().describe('llama: path to a GGUF with a LoRA adapter for the model'),
   upstream: name.optional().describe('remote: the entry of `upstreams` that serves the model'),
   fallback: z.enum(['estimate', 'none']).default('estimate'),
   device: z.enum(['cpu', 'cuda']).optional().describe('left out: cuda where a GPU is visible, said at start'),

@@ -1,5 +1,6 @@
 import { existsSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
+import { resolve } from 'node:path';
 import { type FoundModel, findModel } from '../inference/downloads/catalog.ts';
 import { DownloadFailure } from '../inference/downloads/failure.ts';
 import { EngineFailure, type EngineOptions, type InferenceEngine } from '../inference/engine.ts';
@@ -9,6 +10,8 @@ import type { Environment } from './settings.ts';
 export interface EngineRequest {
   /** An id of models/downloads.json or a path to a GGUF. */
   readonly model: string;
+  /** Path to a LoRA adapter for it; files of models/downloads.json that are adapters themselves take none. */
+  readonly adapter?: string | undefined;
   readonly contextTokens: number;
   readonly sequences: number;
   readonly device: 'cpu' | 'cuda' | undefined;
@@ -34,7 +37,7 @@ export async function openEngine(request: EngineRequest, place: ModelsPlace): Pr
     const device = request.device ?? (hasNvidiaGpu() ? 'cuda' : 'cpu');
     const options: EngineOptions = {
       modelPath: found.base?.path ?? found.path,
-      adapter: found.base && { path: found.path, scale: 1 },
+      adapter: adapterOf(request, found),
       device,
       threads: request.threads ?? threadsFor(availableParallelism()),
       contextTokens: request.contextTokens,
@@ -49,6 +52,12 @@ export async function openEngine(request: EngineRequest, place: ModelsPlace): Pr
       return { engine: undefined, note: error.message };
     throw error;
   }
+}
+
+function adapterOf({ model, adapter }: EngineRequest, found: FoundModel): EngineOptions['adapter'] {
+  if (adapter === undefined) return found.base && { path: found.path, scale: 1 };
+  if (found.base) throw new EngineFailure('model_not_loadable', `${model} is an adapter itself and takes no other`);
+  return { path: resolve(adapter), scale: 1 };
 }
 
 const wayToGet = (model: string, { entry, path }: FoundModel): string =>

@@ -61,12 +61,12 @@ export async function openPolicy(
 /** Only a note where the weights cannot be had. */
 async function openLlama(
   model: string,
-  { contract: written, context, thought, device, threads }: Config['policy'],
+  { adapter, contract: written, context, thought, device, threads }: Config['policy'],
   place: ModelsPlace,
   knowledge: PolicyKnowledge,
 ): Promise<Omit<OpenedPolicy, 'fallback'> | { readonly note: string }> {
   const contextTokens = context ?? unknownPolicy.contextTokens;
-  const opened = await openEngine({ model, contextTokens, sequences: 1, device, threads }, place);
+  const opened = await openEngine({ model, adapter, contextTokens, sequences: 1, device, threads }, place);
   if (!opened.engine) return { note: opened.note };
   const { engine, found } = opened;
   const facts = found.entry?.policy ?? { ...unknownPolicy, contract: written ?? unknownPolicy.contract };

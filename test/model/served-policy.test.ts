@@ -150,6 +150,11 @@ describe('weights that cannot be used', () => {
     expect(String(error)).toMatch(/^ConfigError: policy\.model: /);
   });
 
+  test('are named too where they are the adapter', async () => {
+    const error: unknown = await start({ adapter: searcher.path, fallback: 'none' }).catch((thrown: unknown) => thrown);
+    expect(String(error)).toMatch(/^ConfigError: policy\.model: .*it is no adapter/);
+  });
+
   test('are told in a note where estimate may stand in', async () => {
     const file = writeModel(Buffer.from('<html>404</html>'.repeat(99)));
     const { notes, policy } = await start({ model: file.path });
