@@ -56,7 +56,7 @@ export async function openEngine(request: EngineRequest, place: ModelsPlace): Pr
 
 function adapterOf({ model, adapter }: EngineRequest, found: FoundModel): EngineOptions['adapter'] {
   if (adapter === undefined) return found.base && { path: found.path, scale: 1 };
-  if (found.base) throw new EngineFailure('model_not_loadable', `${model} is an adapter itself and takes no other`);
+  if (found.base) throw new EngineFailure('unavailable', `${model} is an adapter itself and takes no other`);
   return { path: resolve(adapter), scale: 1 };
 }
 

@@ -4,6 +4,7 @@ import argparse
 from pathlib import Path
 
 from .card_commands import add_card_commands
+from .evaluate_command import add_evaluate_command
 from .tool_commands import add_tool_commands
 from .train_commands import add_training_commands
 
@@ -27,6 +28,7 @@ def main() -> None:
     add_card_commands(commands)
     add_training_commands(commands)
     add_tool_commands(commands)
+    add_evaluate_command(commands)
 
     arguments = parser.parse_args()
     arguments.run(arguments)

@@ -78,11 +78,18 @@ def _option(episode: Episode, choice: dict[str, Any], beliefs: Beliefs) -> Utili
 
 def realised_utility(run: Run, contract: Contract) -> float:
     """What the finished run was worth to its user, in the units of the search."""
-    weights, scales = run.episode.weights, contract["tilt"]
-    money = -weights["cost"] * math.log1p(run.cost_usd / scales["costUsd"])
-    time = -weights["latency"] * math.log1p(run.latency_ms / scales["latencyMs"])
-    return QUALITY_SCALE * weights["quality"] * run.correct + scales["lambda"] * (
-        money + time + weights["privacy"] * run.privacy
+    return utility_of(run.episode.weights, run.correct, run.cost_usd, run.latency_ms, run.privacy, contract)
+
+
+def utility_of(
+    weights: dict[str, float], correct: bool, cost_usd: float, latency_ms: float, privacy: float, contract: Contract
+) -> float:
+    """`privacy`: the least class that saw the request, 0 to 1."""
+    scales = contract["tilt"]
+    money = -weights["cost"] * math.log1p(cost_usd / scales["costUsd"])
+    time = -weights["latency"] * math.log1p(latency_ms / scales["latencyMs"])
+    return QUALITY_SCALE * weights["quality"] * correct + scales["lambda"] * (
+        money + time + weights["privacy"] * privacy
     )
 
 

@@ -46,9 +46,12 @@ class Episode:
         return replace(self, luck=rng.random(len(self.slots)))
 
 
-def fresh_episode(rng: Rng, shape: WorldShape, unseen: bool = False) -> Episode:
+def fresh_episode(
+    rng: Rng, shape: WorldShape, unseen: bool = False, roster: list[WorldSlot] | None = None
+) -> Episode:
+    """With fresh tools, unless a roster is given."""
     domain = NAMES[rng.integers(len(NAMES))]
-    slots = fresh_roster(rng, shape, unseen)
+    slots = fresh_roster(rng, shape, unseen) if roster is None else roster
     profile = list(PROFILES)[rng.integers(len(PROFILES))]
     weights = dict(zip(AXES, PROFILES[profile], strict=True))
     wish = pick(rng, WISHES[profile], unseen) if profile in WISHES and shape.wishes_in_words else ""

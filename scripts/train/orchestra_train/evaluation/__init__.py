@@ -1,0 +1,1 @@
+"""What a policy is worth through the served gateway, beside what needs no gateway."""
