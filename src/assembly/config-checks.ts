@@ -30,7 +30,8 @@ function slotChecks(path: string, slot: SlotConfig, config: Config): string[] {
   ];
 }
 
-function relayChecks(path: string, upstream: string, { upstreams }: Config): string[] {
+function relayChecks(path: string, upstream: string, { upstreams, models }: Config): string[] {
+  if (upstream === 'local' && Object.keys(models).length > 0) return [];
   const kind = upstreams[upstream]?.kind;
   if (kind === undefined) return unknownName(path, upstream, Object.keys(upstreams), 'entry of `upstreams`');
   if (kind === 'openai') return [];

@@ -14,6 +14,7 @@ import { defaultTimings, type RelayedUpstream, type ServerParts, type SlotHealth
 import type { Config } from './config.ts';
 import { gatewayKeys } from './keys.ts';
 import { ConfigError } from './load-config.ts';
+import { localModels, localName } from './local-relays.ts';
 import { type OpenedPolicy, openPolicy } from './policy.ts';
 import { createPriceBook, readPriceRows, upstreamBehind } from './prices.ts';
 import { relayedUpstream } from './relays.ts';
@@ -80,7 +81,7 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
   const knowledge = { readProblem, skillCounts: storage.skillCounts };
   const open = () => openPolicy(config, place, knowledge, remote);
   const opened = await openPolicyOr(options.policy, open, tooling);
-  const relays = relaysFrom(config, tooling.upstreams, rows);
+  const relays = relaysFrom(config, tooling, rows);
   const notes = [opened.note, ...tooling.notes, ...storage.notes];
 
   const orchestrator = createOrchestrator({
@@ -160,15 +161,17 @@ async function openPolicyOr(
 
 function relaysFrom(
   config: Config,
-  upstreams: ReadonlyMap<string, ConnectedUpstream>,
+  { upstreams, engines }: Tooling,
   rows: readonly PriceRow[],
 ): ReadonlyMap<string, RelayedUpstream> {
-  return new Map(
-    [...upstreams].flatMap(([name, { config: upstream, relay }]) => {
+  const local = localModels(config, engines);
+  return new Map([
+    ...(local ? [[localName, local] as const] : []),
+    ...[...upstreams].flatMap(([name, { config: upstream, relay }]) => {
       const relayed = relayedUpstream(name, upstream, relay, config, rows, Date.now);
       return relayed ? [[name, relayed] as const] : [];
     }),
-  );
+  ]);
 }
 
 function slotHealth(id: string, config: Config, upstreams: ReadonlyMap<string, ConnectedUpstream>): SlotHealth {

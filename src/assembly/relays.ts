@@ -45,7 +45,7 @@ export function relayedUpstream(
   return { relay, listed, find };
 }
 
-const admits = (pattern: string, model: string): boolean =>
+export const admits = (pattern: string, model: string): boolean =>
   pattern.endsWith('*') ? model.startsWith(pattern.slice(0, -1)) : pattern === model;
 
 /** A model that is a slot too keeps the facts and the price that the operator wrote there. */

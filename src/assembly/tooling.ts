@@ -18,6 +18,8 @@ export interface Tooling {
   /** Those that have a tool, as they turned out to be. */
   readonly slots: readonly Slot[];
   readonly upstreams: ReadonlyMap<string, ConnectedUpstream>;
+  /** Local models that run, by their names in `models`. */
+  readonly engines: ReadonlyMap<string, InferenceEngine>;
   /** Undefined without an embedding. */
   readonly readProblem: ProblemReader | undefined;
   /** What is there, and what is missing and why. */
@@ -62,6 +64,7 @@ export async function openTooling(options: ToolingOptions): Promise<Tooling> {
     tools,
     slots: able.filter(({ id }) => tools.has(id)),
     upstreams,
+    engines,
     readProblem: embedding.readProblem,
     notes,
     close: async () => {

@@ -1,6 +1,7 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { OrchestraError } from '../errors.ts';
 import { maskSlots, type Needs } from '../preferences/limits.ts';
+import { isPrivate } from '../preferences/privacy.ts';
 import type { RelayResponse } from '../upstream/relay.ts';
 import type { JsonObject, RelayPath } from '../upstream/relay-request.ts';
 import { collectPreferences } from './caller-preferences.ts';
@@ -100,8 +101,9 @@ async function forward(
   body: JsonObject,
 ): Promise<RelayResponse> {
   const { facts, ticket } = relaying;
+  const privateTo = isPrivate(facts.preferences.limits.privacy) ? facts.keyName : undefined;
   try {
-    return await relay.forward({ path, model: facts.model.upstreamModel, body, signal: ticket.signal });
+    return await relay.forward({ path, model: facts.model.upstreamModel, body, privateTo, signal: ticket.signal });
   } catch (thrown) {
     throw endFailed(relaying, thrown, 0);
   }

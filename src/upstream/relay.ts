@@ -40,6 +40,8 @@ export interface RelayRequest {
   readonly model: string;
   /** As the client sent it; its `stream` decides the kind of answer. */
   readonly body: JsonObject;
+  /** Owner of a private request, whose traces in a model's cache nobody else may use; for models of our own. */
+  readonly privateTo?: string | undefined;
   /** Fires when the client leaves. */
   readonly signal: AbortSignal;
 }

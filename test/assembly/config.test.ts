@@ -162,6 +162,11 @@ describe('one mistake is one line with path and way out', () => {
     ],
     ['a relay to nobody', { relay: ['openai/*'] }, 'relay.0: no entry of `upstreams` is called `openai`: known: none'],
     [
+      'a relay to local models that are none',
+      { relay: ['local/*'] },
+      'relay.0: no entry of `upstreams` is called `local`: known: none',
+    ],
+    [
       'a price that nobody knows',
       withSlot({ price: undefined }),
       'slots.answer-1.price: no price is known for cloud/m (genai-prices does not list it under this exact name): write `price`, or `price: unknown` to serve it with its cost reported as unknown',
