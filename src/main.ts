@@ -4,8 +4,8 @@ import { ConfigError } from './assembly/load-config.ts';
 import { settingsFrom } from './assembly/settings.ts';
 import { printConfig } from './commands/config.ts';
 import { demo } from './commands/demo.ts';
-import { type ModelCommandContext, registerModelCommands } from './commands/models.ts';
-import { serve } from './commands/serve.ts';
+import { registerModelCommands } from './commands/models.ts';
+import { type ServeContext, serve } from './commands/serve.ts';
 import { DownloadFailure } from './inference/downloads/failure.ts';
 import { EngineFailure } from './inference/engine.ts';
 
@@ -13,10 +13,11 @@ const stopping = new AbortController();
 for (const signal of ['SIGINT', 'SIGTERM'] as const) process.once(signal, () => stopping.abort());
 
 const { stdin: input, stdout: output } = process;
-const context: ModelCommandContext = {
+const context: ServeContext = {
   modelsFolder: () => settingsFrom(process.env).modelsFolder,
   environment: process.env,
   signal: stopping.signal,
+  onReload: (react) => process.on('SIGUSR2', react),
   write: (line) => console.log(line),
   ...(input.isTTY && output.isTTY ? { terminal: { input, output } } : {}),
 };

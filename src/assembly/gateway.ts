@@ -18,6 +18,7 @@ import { localModels, localName } from './local-relays.ts';
 import { type OpenedPolicy, openPolicy } from './policy.ts';
 import { createPriceBook, readPriceRows, upstreamBehind } from './prices.ts';
 import { relayedUpstream } from './relays.ts';
+import { reloadAdapter } from './reload-adapter.ts';
 import { openRemotePolicy } from './remote-policy.ts';
 import type { Environment } from './settings.ts';
 import { slotsFrom } from './slots.ts';
@@ -52,6 +53,8 @@ export interface Gateway {
   readonly policy: Policy;
   /** Sentences for the operator about what is there and what is missing. */
   readonly notes: readonly string[];
+  /** Takes what a trained adapter's file holds now; a sentence says whether it could. */
+  reload(): Promise<string>;
   close(): Promise<void>;
 }
 
@@ -125,7 +128,8 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
     await Promise.all([tooling.close(), opened.engine?.close()]);
     storage.close();
   };
-  return { app, orchestrator, ledger: storage.ledger, slots, policy: opened.policy, notes, close };
+  const reload = () => reloadAdapter(opened.engine);
+  return { app, orchestrator, ledger: storage.ledger, slots, policy: opened.policy, notes, reload, close };
 }
 
 /** The application's own log, once there is an application. */

@@ -10,8 +10,13 @@ export interface ServeOptions {
   readonly config?: string;
 }
 
+export interface ServeContext extends ModelCommandContext {
+  /** Calls back whenever the operator asks for trained weights to be read anew. */
+  readonly onReload: (react: () => void) => void;
+}
+
 /** Serves until a signal comes, then drains. */
-export async function serve({ config: askedPath }: ServeOptions, context: ModelCommandContext): Promise<void> {
+export async function serve({ config: askedPath }: ServeOptions, context: ServeContext): Promise<void> {
   const { environment } = context;
   const start = readStart(environment, askedPath);
   if (start.configPath === undefined) await fetchDefaultModel(context);
@@ -19,6 +24,7 @@ export async function serve({ config: askedPath }: ServeOptions, context: ModelC
   const gateway = await buildGateway({ config, environment, home: settings.home, modelsFolder: settings.modelsFolder });
   await listen(gateway, start);
   console.log(greeting(gateway, start, addressOf(gateway)));
+  context.onReload(() => void gateway.reload().then(console.log, console.error));
   await stopped(context.signal);
   console.log('Stopping: running answers are finished first.');
   await gateway.close();

@@ -32,6 +32,8 @@ export interface EngineInfo {
   readonly contextTokens: number;
   /** Whether its chat template knows functions, and has calls written in a form that is read here. */
   readonly takesTools: boolean;
+  /** In use now. */
+  readonly adapter?: Adapter | undefined;
   /** SHA-256, hex: of the weights file; with an adapter, of both their hashes and its scale. */
   readonly weightsHash: string;
 }

@@ -13,6 +13,7 @@ import { Snapshots } from './snapshots.ts';
 /** A context with its sequences and what they remember, on the bare weights or on weights with an adapter. */
 export interface Lanes {
   readonly pool: SequencePool;
+  readonly adapter: Adapter | undefined;
   /** Of the weights file, and of the adapter and its scale where there is one. */
   readonly weightsHash: string;
   readonly rounds: Rounds;
@@ -29,14 +30,17 @@ export async function openLanes(
   adapter: Adapter | undefined,
   useAdapter: UseAdapter,
 ): Promise<Lanes> {
-  if (adapter === undefined) return lanesOn(await openContext(loaded, options), loaded, options, loaded.weightsHash);
+  if (adapter === undefined) {
+    const context = await openContext(loaded, options);
+    return { ...lanesOn(context, loaded, options), adapter, weightsHash: loaded.weightsHash };
+  }
   return useAdapter(adapter, loaded.facts.architecture, async (copy) => {
     const context = await openContext(loaded, options, { path: adapter.path, copy });
-    return lanesOn(context, loaded, options, hashWith(copy, loaded.weightsHash));
+    return { ...lanesOn(context, loaded, options), adapter, weightsHash: hashWith(copy, loaded.weightsHash) };
   });
 }
 
-function lanesOn(context: LlamaContext, { facts }: LoadedModel, options: EngineOptions, weightsHash: string): Lanes {
+function lanesOn(context: LlamaContext, { facts }: LoadedModel, options: EngineOptions) {
   const costs = new BatchCosts(options.device === 'cpu' ? processorMs : undefined);
   const rounds = new Rounds(options.prefillChunkTokens, costs);
   const newSequence = (_: unknown, lane: number) =>
@@ -49,7 +53,7 @@ function lanesOn(context: LlamaContext, { facts }: LoadedModel, options: EngineO
     await pool.close();
     await context.dispose();
   };
-  return { pool, rounds, weightsHash, close };
+  return { pool, rounds, close };
 }
 
 export async function openContext(

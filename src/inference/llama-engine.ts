@@ -80,8 +80,15 @@ export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEng
   }
 
   const info = (): EngineInfo => {
-    const { weightsHash } = lanes.present;
-    return { architecture: facts.architecture, device, contextTokens, takesTools: template.takesTools, weightsHash };
+    const { adapter, weightsHash } = lanes.present;
+    return {
+      architecture: facts.architecture,
+      device,
+      contextTokens,
+      takesTools: template.takesTools,
+      adapter,
+      weightsHash,
+    };
   };
   return {
     get info() {

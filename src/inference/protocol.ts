@@ -64,6 +64,7 @@ const engineInfo = z.object({
   device: z.string(),
   contextTokens: count,
   takesTools: z.boolean(),
+  adapter: z.object({ path: z.string(), scale: z.number() }).optional(),
   weightsHash: z.string(),
 });
 

@@ -1,10 +1,11 @@
+import { writeFileSync } from 'node:fs';
 import { setTimeout as sleep } from 'node:timers/promises';
 import { afterAll, afterEach, describe, expect, test } from 'vitest';
 import { ConfigError } from '../../src/assembly/load-config.ts';
 import { decide, recordOf, reportOf } from '../end-to-end/report.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { brokenModels } from '../support/gguf/broken-models.ts';
-import { tinyModel, writeModel } from '../support/gguf/tiny-model.ts';
+import { tinyAdapter, tinyModel, writeModel } from '../support/gguf/tiny-model.ts';
 import { user } from '../support/http.ts';
 import { eventually, hostsOf, onlyHost } from './host-processes.ts';
 
@@ -72,6 +73,21 @@ describe('a GGUF as policy', () => {
     const [policy] = cost.by_model.filter(({ model }) => model === searcher.path);
     // Two turns: without what was read at the start, all of the first prompt would have to be computed.
     expect(policy?.['cached_tokens']).toBeGreaterThan(0.6 * (policy?.input_tokens ?? 0));
+  });
+
+  test('takes an adapter that was trained anew, without a restart', async () => {
+    const tuned = (logit: number) => tinyAdapter({ words: ['search', 'answer'], after: '"', next: 'answer', logit });
+    const adapter = writeModel(tuned(0));
+    const { client, reload } = await start({ adapter: adapter.path });
+    const choice = async () => (await decide(client, request)).slot;
+    expect(await choice()).toBe('search-1');
+    writeFileSync(adapter.path, tuned(6));
+    expect(await choice()).toBe('search-1');
+    expect(await reload()).toMatch(/was read anew; the weights are now [0-9a-f]{12}$/);
+    expect(await choice()).toBe('answer-1');
+    adapter.remove();
+    expect(await reload()).toMatch(/it stays as it was, because .* cannot be opened/);
+    expect(await choice()).toBe('answer-1');
   });
 
   test('chooses among what the limits leave, and within a role by the weights too', async () => {
