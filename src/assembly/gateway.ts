@@ -121,7 +121,7 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
     logger: options.logger ?? { level: 'error' },
   });
   log.app = app;
-  const warming = opened.engine && warmUp(orchestrator, config);
+  const warming = opened.engine && warmUp(orchestrator, opened.policy, config);
   const close = async () => {
     await app.close();
     await warming?.stop();

@@ -1,5 +1,6 @@
 import { builtInProfiles } from '../preferences/profiles.ts';
 import { mergePreferences } from '../preferences/request.ts';
+import type { Policy } from '../router/policy.ts';
 import type { Orchestrator } from '../router/run.ts';
 import type { Config } from './config.ts';
 
@@ -10,11 +11,12 @@ export interface WarmUp {
 
 /**
  * Has a local policy read what all first turns begin with (instructions, functions, cards), so that not the first caller
- * waits for it. A policy that is billed is left cold: nobody has asked for this.
+ * waits for it. A policy that is billed is left cold, for nobody has asked for this, and so is one that thinks: the first
+ * caller would wait for its thought.
  */
-export function warmUp(orchestrator: Orchestrator, config: Config): WarmUp {
+export function warmUp(orchestrator: Orchestrator, policy: Policy, config: Config): WarmUp {
   const leaving = new AbortController();
-  const isFree = config.policy.price === undefined;
+  const isFree = config.policy.price === undefined && policy.bound.outputTokens === 0;
   const decided = isFree ? orchestrator.decide(firstQuestion(config, leaving.signal)) : undefined;
   // Whatever goes wrong here goes wrong again where somebody is told.
   const done = decided?.catch(() => undefined);
