@@ -2,6 +2,7 @@ import type { NanoUsd } from '../cost/money.ts';
 import { nanoUsd } from '../cost/money.ts';
 import { type PriceBook, priceBound, priceCall } from '../cost/price-book.ts';
 import { type MeteredUsage, promptTokensOf, type Usage } from '../cost/usage.ts';
+import { allowanceBytes } from '../tools/input-bound.ts';
 import type { Tool, ToolInput } from '../tools/tool.ts';
 
 /** An answer shorter than this is not worth starting; also what is kept back for the end of a run. */
@@ -48,7 +49,7 @@ export function expectedPrice(tool: Tool, input: ToolInput, prices: PriceBook): 
 
 /** What is written to a cache once is read from it later, so the plain price of input is a fair middle. */
 function toExpectation({ meter, usage }: MeteredUsage): MeteredUsage {
-  const inputTokens = Math.ceil(promptTokensOf(usage) / bytesPerToken);
+  const inputTokens = Math.ceil(Math.max(0, promptTokensOf(usage) - allowanceBytes) / bytesPerToken);
   return { meter, usage: { ...usage, inputTokens, cacheReadTokens: 0, cacheWriteTokens: 0, cacheWriteHourTokens: 0 } };
 }
 

@@ -6,8 +6,8 @@ import { tokensPerPicture, type UnwrittenInput, unwrittenIn } from '../upstream/
 import type { Expert } from './expert.ts';
 import type { ToolInput } from './tool.ts';
 
-/** For chat templates and our own words around the material. */
-const allowanceBytes = 1024;
+/** For chat templates and our own words around the material: in every bound, and hardly ever used up. */
+export const allowanceBytes = 1024;
 /** Label and fence of each observation. */
 const frameBytes = 64;
 

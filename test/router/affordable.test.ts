@@ -1,0 +1,38 @@
+import { expect, test } from 'vitest';
+import { loadContract } from '../../src/contract/load.ts';
+import { toUsdNumber, zeroUsd } from '../../src/cost/money.ts';
+import type { PriceBook } from '../../src/cost/price-book.ts';
+import { ratesFrom } from '../../src/cost/rates.ts';
+import { boundPrice, expectedPrice } from '../../src/router/affordable.ts';
+import { createAnswerTool } from '../../src/tools/answer.ts';
+import type { Expert } from '../../src/tools/expert.ts';
+import { aSlot } from '../support/slots.ts';
+import { inputOf } from '../tools/tool-input.ts';
+
+const expert: Expert = {
+  // biome-ignore lint/correctness/useYield: prices are looked at before anybody is asked.
+  async *complete() {
+    throw new Error('nobody is asked here');
+  },
+};
+const tool = createAnswerTool({
+  slot: aSlot({ id: 'answer-1', typicalOutputTokens: 100 }),
+  expert,
+  contract: loadContract('slots-1'),
+});
+const prices: PriceBook = {
+  get: () => ({ rates: ratesFrom({ input: 1, output: 1 }), label: 'loopback', kind: 'model' }),
+};
+const expectedTokens = (problem: string) => toUsdNumber(expectedPrice(tool, inputOf(problem), prices) ?? zeroUsd) * 1e6;
+
+test('a short question is expected to cost what it and a usual answer take, not what a bound allows for', () => {
+  const question = 'Which of these is a prime, 91 or 97?'; // 14 tokens of a common tokenizer
+  expect(expectedTokens(question)).toBeGreaterThan(100 + 14);
+  expect(expectedTokens(question)).toBeLessThan(100 + 14 + 20);
+  expect(toUsdNumber(boundPrice(tool, inputOf(question), prices)) * 1e6).toBeGreaterThan(500 + 1024);
+});
+
+test('a long prompt is expected to cost a token for four bytes', () => {
+  const longer = expectedTokens('word '.repeat(8000)) - expectedTokens('word '.repeat(4000));
+  expect(longer).toBeCloseTo(5000, 0);
+});
