@@ -15,7 +15,7 @@ import { gistOf } from '../src/router/policies/gist.ts';
 import { readHeads } from '../src/router/policies/heads.ts';
 import type { ProblemReader } from '../src/router/policies/problem-reading.ts';
 import { createProblemReader } from '../src/router/policies/read-problem.ts';
-import type { SkillCounts } from '../src/router/policies/skills.ts';
+import { elsewhere, type SkillCounts } from '../src/router/policies/skills.ts';
 import { startOpenAiServer } from '../test/support/loopback/openai-server.ts';
 import { accuracyOf, costOf, type ReplayPack, readReplayPack, strongest } from './replay-pack.ts';
 
@@ -244,13 +244,14 @@ function configFor(pack: ReplayPack, url: string) {
   );
 }
 
-/** As if users had judged every answer of every model in the train split. */
+/** As if users had judged every answer of every model in the train split; what no card names is counted as elsewhere. */
 function countsOf(pack: ReplayPack): SkillCounts {
   const counts = new Map<string, { right: number; wrong: number }>();
+  const named = new Set(pack.models.flatMap(({ skills }) => Object.keys(skills)));
   for (const [row, { split, domain }] of pack.items.entries()) {
     if (split !== 'train') continue;
     for (const [index, { anonymousId }] of pack.models.entries()) {
-      const key = `recorded/${anonymousId} ${domain}`;
+      const key = `recorded/${anonymousId} ${named.has(domain) ? domain : elsewhere}`;
       const { right, wrong } = counts.get(key) ?? { right: 0, wrong: 0 };
       const won = Number(pack.outcome(row, index).right);
       counts.set(key, { right: right + won, wrong: wrong + 1 - won });

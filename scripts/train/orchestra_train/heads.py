@@ -6,18 +6,25 @@ import json
 from pathlib import Path
 
 import numpy as np
+from scipy import sparse
 from scipy.optimize import minimize, minimize_scalar
 from sklearn.linear_model import LogisticRegression
+from sklearn.model_selection import StratifiedKFold, cross_val_predict
 
 from .domains import DESCRIPTIONS
 from .embedding import FILE_NAME, fetch_source
 from .gist import gist_of
 from .needs import NEEDS, made_requests
 from .replay import PACKS, Pack, read_split
+from .words import bags_of
 
 HEADS_FILE = "estimate-heads.json"
 SEED = 1
 DOMAIN_INVERSE_PENALTY = 10.0
+# Of hashed words beside the embedding: how many buckets, and how loud they are.
+WORD_BUCKETS = 4096
+WORD_SCALE = 2.0
+PIECE = 700
 NEEDS_INVERSE_PENALTY = 10.0
 DIFFICULTY_PENALTY = 30.0
 # Five points of Gauss-Hermite quadrature: levels of difficulty beside what the text shows.
@@ -45,6 +52,11 @@ class Vectors:
             self._save()
         return np.stack([self.known[key] for key in keys]).astype(np.float64)
 
+    def learn(self, texts: list[str]) -> None:
+        """In pieces, so that a run that was killed goes on where it stood."""
+        for at in range(0, len(texts), PIECE):
+            self.of(texts[at : at + PIECE])
+
     def _save(self) -> None:
         if self.file:
             self.file.parent.mkdir(parents=True, exist_ok=True)
@@ -54,10 +66,12 @@ class Vectors:
 def train_heads(models: Path, cache: Path | None) -> None:
     vectors = Vectors(cache)
     packs = [read_split(name, "train") for name in PACKS]
+    vectors.learn([*DESCRIPTIONS.values(), *(text for text, _ in made_requests())])
+    vectors.learn([prompt for pack in packs for prompt in pack.prompts])
     encoded = [vectors.of(pack.prompts) for pack in packs]
     spread, difficulty = train_difficulty(packs, encoded)
     heads = {
-        "version": 1,
+        "version": 2,
         "provenance": provenance(packs),
         "embeddingSha256": hashlib.sha256((models / FILE_NAME).read_bytes()).hexdigest(),
         "domains": train_domains(packs, encoded, vectors),
@@ -79,26 +93,30 @@ def provenance(packs: list[Pack]) -> dict:
 
 
 def train_domains(packs: list[Pack], encoded: list[np.ndarray], vectors: Vectors) -> dict:
-    features = np.concatenate(encoded)
+    embedded = np.concatenate(encoded)
+    gists = [gist_of(prompt) for pack in packs for prompt in pack.prompts]
+    features = sparse.hstack([embedded, WORD_SCALE * bags_of(gists, WORD_BUCKETS)]).tocsr()
     labels = np.concatenate([pack.domains for pack in packs])
     model = LogisticRegression(C=DOMAIN_INVERSE_PENALTY, max_iter=500, random_state=SEED).fit(features, labels)
     names = model.classes_.tolist()
     described = vectors.of([DESCRIPTIONS[name] for name in names])
+    # On items that the head has seen it is surer than it may be.
+    folds = StratifiedKFold(5, shuffle=True, random_state=SEED)
+    logits = cross_val_predict(model, features, labels, cv=folds, method="decision_function")
+    dimensions = embedded.shape[1]
     return {
         "names": names,
-        "weights": packed(model.coef_),
+        "weights": packed(model.coef_[:, :dimensions]),
+        "words": {"buckets": WORD_BUCKETS, **packed_in_bytes(WORD_SCALE * model.coef_[:, dimensions:])},
         "bias": round_all(model.intercept_),
         "descriptions": packed(described),
-        "zeroShot": fit_zero_shot(model, features, labels, described),
+        "zeroShot": fit_zero_shot(logits, np.searchsorted(names, labels), embedded @ described.T),
     }
 
 
-def fit_zero_shot(model: LogisticRegression, features: np.ndarray, labels: np.ndarray, described: np.ndarray) -> dict:
+def fit_zero_shot(logits: np.ndarray, target: np.ndarray, similarity: np.ndarray) -> dict:
     """Scale and offset that make similarity to a description comparable with the logits of trained domains."""
-    logits = model.decision_function(features)
-    similarity = features @ described.T
-    target = np.searchsorted(model.classes_, labels)
-    rows = np.arange(len(labels))
+    rows = np.arange(len(target))
 
     def loss(parameters: np.ndarray) -> float:
         total = 0.0
@@ -213,6 +231,12 @@ def train_needs(packs: list[Pack], vectors: Vectors) -> dict:
 def packed(values: np.ndarray) -> str:
     """32-bit floats, little endian, row by row, in base64."""
     return base64.b64encode(values.astype("<f4").tobytes()).decode()
+
+
+def packed_in_bytes(values: np.ndarray) -> dict:
+    """Signed bytes, row by row, in base64, and what one step of them is worth."""
+    step = float(np.abs(values).max()) / 127
+    return {"weights": base64.b64encode(np.round(values / step).astype(np.int8).tobytes()).decode(), "step": step}
 
 
 def round_all(values: np.ndarray) -> list[float]:

@@ -10,17 +10,21 @@ const packed = z.base64().transform((text) => {
   const bytes = Buffer.from(text, 'base64');
   return new Float32Array(bytes.buffer.slice(bytes.byteOffset, bytes.byteOffset + bytes.byteLength));
 });
+/** Signed bytes, row by row. */
+const packedBytes = z.base64().transform((text) => new Int8Array(Buffer.from(text, 'base64')));
 const numbers = z.array(z.number());
 const names = z.array(z.string());
 
 const headsSchema = z.object({
-  version: z.literal(1),
+  version: z.literal(2),
   provenance: z.object({ madeBy: z.string(), trainedOn: z.string(), seed: z.int() }),
   /** Of the weights whose vectors these heads read. */
   embeddingSha256: z.string(),
   domains: z.object({
     names,
     weights: packed,
+    /** What the words of a problem add: a row a domain, `step` times a byte for each bucket. */
+    words: z.object({ buckets: z.int().positive(), weights: packedBytes, step: z.number() }),
     bias: numbers,
     /** Vectors of what each domain is about. */
     descriptions: packed,

@@ -3,6 +3,7 @@ import { EngineFailure } from '../../inference/engine.ts';
 import { gistOf } from './gist.ts';
 import { dot, type Heads, sigmoid, times } from './heads.ts';
 import { comparison, type Needs, needsByCues, type ProblemReader, readByCues } from './problem-reading.ts';
+import { bucketsOf } from './words.ts';
 
 /** A domain of the heads that is less like every name than this is something else altogether. */
 const leastLikeness = 0.35;
@@ -39,8 +40,9 @@ export function createProblemReader(embedder: Embedder, heads: Heads): ProblemRe
 
   return async (problem, names, signal) => {
     try {
-      const vector = await (ofRuns.get(signal) ?? remember(ofRuns, signal, vectorOf(gistOf(problem), signal)));
-      const domains = domainsOf(vector, await namesWithVectors(names, signal), heads);
+      const gist = gistOf(problem);
+      const vector = await (ofRuns.get(signal) ?? remember(ofRuns, signal, vectorOf(gist, signal)));
+      const domains = domainsOf(gist, vector, await namesWithVectors(names, signal), heads);
       const { difficulty, coincidence } = heads;
       return {
         domains,
@@ -72,9 +74,16 @@ interface NamedVector {
 }
 
 /** A softmax over the names, trained ones by their head and new ones by likeness, and over what is like none of them. */
-function domainsOf(problem: Float32Array, names: readonly NamedVector[], heads: Heads): ReadonlyMap<string, number> {
-  const { domains } = heads;
-  const trained = times(domains.weights, problem).map((value, index) => value + (domains.bias[index] ?? 0));
+function domainsOf(
+  gist: string,
+  problem: Float32Array,
+  names: readonly NamedVector[],
+  { domains }: Heads,
+): ReadonlyMap<string, number> {
+  const ofWords = weighWords(gist, domains);
+  const trained = times(domains.weights, problem).map(
+    (value, index) => value + (ofWords[index] ?? 0) + (domains.bias[index] ?? 0),
+  );
   const masses = new Map(
     names.map(({ name, vector }) => {
       const known = trained[domains.names.indexOf(name)];
@@ -87,6 +96,13 @@ function domainsOf(problem: Float32Array, names: readonly NamedVector[], heads: 
     .reduce((sum, value) => sum + Math.exp(value), 0);
   const total = [...masses.values()].reduce((sum, value) => sum + value, elsewhere);
   return new Map([...masses].map(([name, mass]) => [name, mass / total]));
+}
+
+/** What the words of a text say for and against each trained domain, in logits. */
+function weighWords(text: string, { names, words: { buckets, weights, step } }: Heads['domains']): readonly number[] {
+  const found = bucketsOf(text, buckets);
+  const each = step / Math.sqrt(Math.max(1, found.length));
+  return names.map((_, row) => each * found.reduce((sum, bucket) => sum + (weights[row * buckets + bucket] ?? 0), 0));
 }
 
 function needsOf(problem: string, vector: Float32Array, { needs }: Heads): Needs {
