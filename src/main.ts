@@ -4,6 +4,7 @@ import { ConfigError } from './assembly/load-config.ts';
 import { settingsFrom } from './assembly/settings.ts';
 import { printConfig } from './commands/config.ts';
 import { demo } from './commands/demo.ts';
+import { registerDescribeCommand } from './commands/describe/describe.ts';
 import { registerModelCommands } from './commands/models.ts';
 import { type ServeContext, serve } from './commands/serve.ts';
 import { DownloadFailure } from './inference/downloads/failure.ts';
@@ -46,6 +47,7 @@ program
   .action((options: { config?: string }) => printConfig(options, process.env));
 
 registerModelCommands(program, context);
+registerDescribeCommand(program, context);
 
 try {
   await program.parseAsync();
