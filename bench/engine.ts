@@ -5,6 +5,7 @@ import { type Contestant, llamaServer, ours, plainLibrary, type Setting, startOu
 import { decisionCosts } from './engine/decision.ts';
 import { type Loop, playLoop } from './engine/loop-of-runs.ts';
 import { shapedModelPath } from './engine/shaped-model.ts';
+import { type Wait, waits } from './engine/waits.ts';
 import { type BenchOptions, type Figure, figure, median, type Report } from './figures.ts';
 
 /**
@@ -104,9 +105,12 @@ export async function engineBench({ quick, only }: BenchOptions): Promise<Report
       await Promise.all(contestants.map((contestant) => contestant.stop()));
     }
   }
+  for (const wait of waits.filter(({ name }) => !only || name.includes(only))) {
+    figures.push(await waitOf(wait, modelPath, quick ? 1 : 5));
+  }
   if (!only || 'decision'.includes(only)) figures.push(...(await decisions(quick ? 1 : 5)));
   const notes = [
-    `ours | ${peerName}, one compute thread each, medians; CPU of the process with the model alone`,
+    `ours | ${peerName || 'what the figure names'}, one compute thread each, medians; CPU of the process with the model alone`,
     `model: ${modelPath}`,
   ];
   if (!program) notes.push('no llama-server: set ORCHESTRA_LLAMA_SERVER to compare with it');
@@ -126,6 +130,15 @@ async function compare(measure: Measure, contestants: readonly [Contestant, Cont
   });
   for (const { name, ours: mine, peer, ratio } of figures) console.log(`${name}  ${mine}  ${peer}  ${ratio}`);
   return figures;
+}
+
+/** On our own engine alone. */
+async function waitOf({ name, bar, sequences, contextTokens, take }: Wait, modelPath: string, rounds: number) {
+  const { engine } = await startOurs({ modelPath, sequences, contextTokens });
+  const taken: Awaited<ReturnType<typeof take>>[] = [];
+  for (let round = 0; round < rounds; round++) taken.push(await take(engine, round));
+  await engine.close();
+  return figure(name, median(taken.map(({ wait }) => wait)), median(taken.map(({ beside }) => beside)), bar);
 }
 
 /** Beside the bare reading of as many tokens; none without SmolLM2. */

@@ -29,6 +29,8 @@ export interface Setting {
   readonly contextTokens: number;
 }
 
+export const chunkTokens = 256;
+
 /** The kernel counts in hundredths of a second. */
 const clockTickMs = 10;
 
@@ -40,7 +42,8 @@ export interface MeasuredEngine {
 export async function startOurs(setting: Setting): Promise<MeasuredEngine> {
   const { startEngine } = await import(new URL('../../dist/inference/start-engine.js', import.meta.url).href);
   const before = children();
-  const engine: InferenceEngine = await startEngine({ ...setting, device: 'cpu', threads: 1, prefillChunkTokens: 256 });
+  const options = { ...setting, device: 'cpu', threads: 1, prefillChunkTokens: chunkTokens };
+  const engine: InferenceEngine = await startEngine(options);
   const host = children().find((pid) => !before.includes(pid)) ?? 0;
   return { engine, cpuMs: () => cpuMsOf(host) };
 }
