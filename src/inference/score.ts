@@ -22,7 +22,7 @@ export function planScore(request: ScoreRequest, tokens: ModelTokens, contextTok
   const thinks = budgetTokens > 0;
   const context = tokens.ofSegments([...request.prompt, open, ...(thinks ? [] : [close])]);
   if (context.length === 0) throw new EngineFailure('invalid', 'the prompt is empty');
-  const choices = request.choices.map((segments) => tokens.ofSegments(segments));
+  const choices = request.choices.map(tokens.ofStatic);
   const closing = thinks ? budgetTokens + tokens.ofSegments([close]).length : 0;
   const needed = context.length + closing + Math.max(...choices.map(({ length }) => length)) + 1;
   if (needed > contextTokens) {
