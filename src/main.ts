@@ -6,6 +6,7 @@ import { printConfig } from './commands/config.ts';
 import { demo } from './commands/demo.ts';
 import { registerDescribeCommand } from './commands/describe/describe.ts';
 import { registerModelCommands } from './commands/models.ts';
+import { registerRunCommands } from './commands/runs.ts';
 import { type ServeContext, serve } from './commands/serve.ts';
 import { DownloadFailure } from './inference/downloads/failure.ts';
 import { EngineFailure } from './inference/engine.ts';
@@ -48,6 +49,7 @@ program
 
 registerModelCommands(program, context);
 registerDescribeCommand(program, context);
+registerRunCommands(program, context);
 
 try {
   await program.parseAsync();

@@ -70,6 +70,7 @@ export function foundReport(record: RunRecord, found: FoundRun): Report {
     finish_reason: record.finishReason ?? null,
     turns: record.turns.map(turnReport),
     sources: record.sources,
+    ...(record.domains ? { domains: record.domains } : {}),
     ...(record.error ? { failure: { code: record.error.code, message: record.error.message } } : {}),
     // Written by the server, always a Conversation.
     ...(found.conversation === undefined ? {} : { texts: JSON.parse(found.conversation) as Conversation }),
