@@ -50,7 +50,7 @@ def _add_common(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=1)
 
 
-def _open_reader(arguments: argparse.Namespace, checkpoint: Path | None) -> tuple[GgufModel, Reader]:
+def open_reader(arguments: argparse.Namespace, checkpoint: Path | None) -> tuple[GgufModel, Reader]:
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     source = read_model(arguments.base)
@@ -65,7 +65,7 @@ def _open_reader(arguments: argparse.Namespace, checkpoint: Path | None) -> tupl
 
 
 def _train(arguments: argparse.Namespace) -> None:
-    source, reader = _open_reader(arguments, arguments.origin)
+    source, reader = open_reader(arguments, arguments.origin)
     freeze_adapters(source.model, arguments.frozen_layers)
     settings = CardSettings(
         arguments.steps,
@@ -81,7 +81,7 @@ def _train(arguments: argparse.Namespace) -> None:
 
 
 def _report(arguments: argparse.Namespace) -> None:
-    source, reader = _open_reader(arguments, arguments.origin or arguments.out / "cards.pt")
+    source, reader = open_reader(arguments, arguments.origin or arguments.out / "cards.pt")
     rules = load_contract("slots-2")
     seen = [name for name in SUBJECTS if name not in HIDDEN]
     figures: dict[str, Any] = {

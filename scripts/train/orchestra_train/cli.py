@@ -6,6 +6,7 @@ from pathlib import Path
 from .card_commands import add_card_commands
 from .evaluate_command import add_evaluate_command
 from .tool_commands import add_tool_commands
+from .trace_commands import add_trace_commands
 from .train_commands import add_training_commands
 
 REPOSITORY = Path(__file__).resolve().parents[3]
@@ -28,6 +29,7 @@ def main() -> None:
     add_card_commands(commands)
     add_training_commands(commands)
     add_tool_commands(commands)
+    add_trace_commands(commands)
     add_evaluate_command(commands)
 
     arguments = parser.parse_args()

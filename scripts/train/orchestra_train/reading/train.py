@@ -1,6 +1,7 @@
 """Card reading, from the base model to an adapter: every card of every problem is a target, short cards first."""
 
 import time
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -70,7 +71,10 @@ def fresh_example(rng: Rng, settings: CardSettings, part: float) -> Example:
     return fresh_reading(rng, problem_source(unseen=False), settings.cards, shape, unseen=False)
 
 
-def train_cards(reader: Reader, settings: CardSettings, folder: Path) -> Journal:
+ExampleSource = Callable[[Rng, CardSettings, float], Example]
+
+
+def train_cards(reader: Reader, settings: CardSettings, folder: Path, source: ExampleSource = fresh_example) -> Journal:
     """Metrics in `cards.jsonl`: loss, share of grades read right, tokens, CPU seconds; at times on unseen material."""
     learnt = [parameter for parameter in reader.model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(learnt, lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.0)
@@ -80,7 +84,7 @@ def train_cards(reader: Reader, settings: CardSettings, folder: Path) -> Journal
         started = time.process_time()
         # Data are a function of seed and step alone, so a resumed run sees what the killed one would have seen.
         rng = np.random.default_rng([settings.seed, step])
-        examples = [fresh_example(rng, settings, step / settings.steps) for _ in range(settings.problems)]
+        examples = [source(rng, settings, step / settings.steps) for _ in range(settings.problems)]
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * min(1.0, (step + 1) / 20) * max(0.05, 1 - step / settings.steps)
         optimizer.zero_grad()

@@ -1,0 +1,69 @@
+"""The subcommand `from-traces`: learns from one's own traffic."""
+
+import argparse
+import json
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import torch
+
+from .card_commands import open_reader
+from .reading.outcomes import outcome_loss
+from .reading.reader import Reader
+from .reading.rosters import Reading
+from .reading.train import CardSettings, train_cards
+from .traces import TracedSource, count_skills, fitted_skills, read_traces, traced_readings
+
+
+def add_trace_commands(commands: Any) -> None:
+    learn = commands.add_parser("from-traces", help="skills and an adapter from judged runs of one's own gateway")
+    learn.add_argument("--runs", type=Path, required=True, help="JSON lines of `orchestra runs export`")
+    learn.add_argument("--out", type=Path, required=True, help="folder for skills.json, checkpoints and metrics")
+    learn.add_argument("--base", type=Path, help="GGUF under the adapter; without it skills alone are counted")
+    learn.add_argument("--from", dest="origin", type=Path, help="checkpoint of `cards` to go on from")
+    learn.add_argument("--steps", type=int, default=100)
+    learn.add_argument("--share", type=float, default=0.5, help="of examples that are judged answers")
+    learn.add_argument("--held-out", type=float, default=0.2, help="share of judged answers that only tell how well")
+    learn.add_argument("--learning-rate", type=float, default=1e-4)
+    learn.add_argument("--rank", type=int, default=16)
+    learn.add_argument("--seed", type=int, default=1)
+    learn.set_defaults(run=_learn, half=False, threads=1)
+
+
+def _learn(arguments: argparse.Namespace) -> None:
+    traces = read_traces(arguments.runs)
+    counts = count_skills(traces.judged)
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    skills = {"counts": counts, "skills": fitted_skills(counts)}
+    (arguments.out / "skills.json").write_text(json.dumps(skills, indent=1) + "\n")
+    readings = traced_readings(traces.judged)
+    figures: dict[str, Any] = {
+        "judged": len(traces.judged),
+        "passed_over": traces.passed_over,
+        "with_text": len(readings),
+    }
+    if arguments.base and readings:
+        figures |= _train(arguments, readings)
+    print(json.dumps(figures, indent=1))
+
+
+def _train(arguments: argparse.Namespace, readings: list[Reading]) -> dict[str, Any]:
+    """Nats a judged answer before and after, on those that were held out."""
+    order = np.random.default_rng(arguments.seed).permutation(len(readings))
+    held = max(1, round(arguments.held_out * len(readings))) if len(readings) > 1 else 0
+    tested, learnt = ([readings[row] for row in rows] for rows in (order[:held], order[held:]))
+    _, reader = open_reader(arguments, arguments.origin)
+    before = _nats(reader, tested)
+    settings = CardSettings(arguments.steps, learning_rate=arguments.learning_rate, seed=arguments.seed, start=1.0)
+    settings = replace(settings, check_every=max(1, arguments.steps))
+    train_cards(reader, settings, arguments.out, TracedSource(learnt, arguments.share))
+    return {"held_out": held, "nats_before": before, "nats_after": _nats(reader, tested)}
+
+
+@torch.no_grad()
+def _nats(reader: Reader, readings: list[Reading]) -> float | None:
+    chances = torch.tensor(reader.contract["chances"])
+    losses = [outcome_loss(reader.grades([reader.tree(one)])[0], chances, one).item() for one in readings]
+    return round(float(np.mean(losses)), 4) if losses else None

@@ -1,0 +1,123 @@
+"""Judged runs of one's own gateway: what is counted, what is learnt, and what is never read."""
+
+import json
+import sys
+
+import pytest
+import torch
+
+from orchestra_train import cli
+from orchestra_train.contract.load import load_contract
+from orchestra_train.gguf_file import tiny_model, write_model
+from orchestra_train.tokenizer import tiny_tokenizer
+from orchestra_train.traces import Judged, count_skills, fitted_skills, read_traces, traced_readings
+
+BELIEFS = load_contract("beliefs-1")
+TURN = {"role": "answer", "slot": "answer-1", "model": "cloud/a", "outcome": "answered"}
+CARD = {"slot": "answer-1", "quality": "Good at sums.", "privacy": "any"}
+
+
+def run(number=1, score=1.0, question="How many are 2 and 2?", **more):
+    return {
+        "run_id": f"run_{number}",
+        "privacy": "any",
+        "turns": [TURN],
+        "feedback": {"score": score},
+        "domains": {"math": 0.75},
+        "texts": {"messages": [{"role": "user", "content": question}], "answer": "4"},
+        "card": CARD,
+        **more,
+    }
+
+
+def read(tmp_path, *runs):
+    path = tmp_path / "runs.jsonl"
+    path.write_text("".join(f"{one if isinstance(one, str) else json.dumps(one)}\n" for one in runs))
+    return read_traces(path)
+
+
+def test_a_judged_run_becomes_one_example_with_its_score(tmp_path):
+    [reading] = traced_readings(read(tmp_path, run(score=0.25)).judged)
+    assert reading.problem == "How many are 2 and 2?"
+    assert [(tool.quality, tool.privacy, tool.value) for tool in reading.tools] == [("Good at sums.", "any", 0.25)]
+    assert reading.recorded
+
+
+@pytest.mark.parametrize("privacy", ["zdr", "self_hosted", "local", "secret", None, ["any"]])
+def test_texts_of_a_private_run_are_not_read_even_where_a_file_has_them(tmp_path, privacy):
+    class Watched(dict):
+        def __getitem__(self, key):
+            assert key != "texts"
+            return super().__getitem__(key)
+
+    traces = read(tmp_path, run(question="my secret illness", privacy=privacy))
+    assert traced_readings(traces.judged) == []
+    assert "illness" not in repr(traces)
+    assert [one.score for one in traces.judged] == [1.0]
+    from orchestra_train.traces import _problem
+
+    assert _problem(Watched(run(privacy=privacy))) == ""
+
+
+def test_a_run_that_does_not_say_its_privacy_is_private(tmp_path):
+    silent = run()
+    del silent["privacy"]
+    assert traced_readings(read(tmp_path, silent).judged) == []
+
+
+def test_answers_that_lean_on_what_was_found_are_counted_and_not_learnt_from(tmp_path):
+    searched = run(turns=[{**TURN, "role": "search", "outcome": "documents: 3"}, TURN])
+    traces = read(tmp_path, searched)
+    assert len(traces.judged) == 1
+    assert traced_readings(traces.judged) == []
+
+
+def test_lines_that_are_no_judged_run_are_counted_and_passed_over(tmp_path):
+    unjudged = run(2)
+    del unjudged["feedback"]
+    failed = run(3, turns=[{**TURN, "outcome": "failed: timeout"}])
+    broken = ["not json", "[]", "7", '{"run_id": "x"', run(4, score=1.5), run(5, score="good"), run(6, domains=[1])]
+    traces = read(tmp_path, run(1), unjudged, failed, *broken)
+    assert [one.model for one in traces.judged] == ["cloud/a"]
+    assert traces.passed_over == 9
+
+
+def test_the_last_line_of_a_run_counts(tmp_path):
+    assert [one.score for one in read(tmp_path, run(score=0), run(score=1)).judged] == [1.0]
+
+
+def judged(model, score, **domains):
+    return Judged(model, "answer-1", score, domains, "", "", "any")
+
+
+def test_counts_are_those_of_the_gateway():
+    counts = count_skills([judged("m", 1, math=0.75), judged("m", 0.5, math=0.25, code=0.75), judged("n", 0)])
+    assert counts["m"]["math"] == {"right": 0.875, "wrong": 0.125}
+    assert counts["m"]["code"] == {"right": 0.375, "wrong": 0.375}
+    assert counts["m"][""] == {"right": 0.25, "wrong": 0.0}
+    assert counts["n"] == {"": {"right": 0.0, "wrong": 1.0}}
+
+
+def test_skills_are_fitted_where_there_are_answers_enough():
+    answers = [judged("m", 1, math=1.0)] * 40 + [judged("m", 0, law=1.0)] * 40 + [judged("m", 0, art=1.0)] * 2
+    skills = fitted_skills(count_skills(answers))["m"]
+    assert set(skills) == {"math", "law"}
+    assert skills["law"] < 0.15 < 0.85 < skills["math"] < 1
+
+
+def test_the_command_learns_from_feedback_and_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
+    words = [*BELIEFS["grades"] * 50, "Good at sums. How many are 2 and 2?"] * 5
+    base = tmp_path / "base.gguf"
+    write_model(tiny_model("llama", tiny_tokenizer(words, 350), seed=1, width=32, feed_forward=64), base, "F32")
+    runs = tmp_path / "runs.jsonl"
+    lines = [json.dumps(run(number, score=1.0, question=f"How many are {number} and 2?")) for number in range(20)]
+    runs.write_text("\n".join(lines))
+    out = tmp_path / "out"
+    given = ["--runs", str(runs), "--out", str(out), "--base", str(base), "--rank", "4", "--learning-rate", "0.01"]
+    monkeypatch.setattr(sys, "argv", ["orchestra-train", "from-traces", *given, "--steps", "6", "--share", "1"])
+    cli.main()
+    figures = json.loads(capsys.readouterr().out)
+    assert (figures["judged"], figures["with_text"], figures["held_out"]) == (20, 20, 4)
+    assert figures["nats_after"] < figures["nats_before"]
+    assert json.loads((out / "skills.json").read_text())["counts"]["cloud/a"]["math"] == {"right": 15.0, "wrong": 0.0}
+    assert torch.load(out / "cards.pt", weights_only=True)["step"] == 6
