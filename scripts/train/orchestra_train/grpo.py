@@ -18,6 +18,7 @@ from .detectors import GroupTrace, RunTrace, degenerate_shares
 from .filters import Kept, component_filter, paper_filter
 from .journal import Journal
 from .policy import Policy, Turn
+from .processes import gather_parts, own_part, sum_gradients, sum_values
 from .reward import Group, Preference, RunningSpread, advantages
 from .world.decide import realised_utility
 from .world.episode import Episode, Run, fresh_episode
@@ -58,7 +59,8 @@ def train_grpo(policy: Policy, shape: WorldShape, contract: Contract, settings: 
         groups = play(policy, episodes, settings.rollouts, contract, rng)
         weights, kept = _weigh(groups, settings, spread)
         optimizer.zero_grad()
-        loss, entropy = _backward(policy, groups, weights, settings.entropy)
+        loss, entropy = sum_values(*_backward(policy, groups, weights, settings.entropy))
+        sum_gradients(learnt)
         norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0)
         if any(kept):
             optimizer.step()
@@ -84,7 +86,9 @@ def play(
         turns = [Turn(copy.copy(rollout.run), rollout.run.choices()) for rollout in going]
         states = [_state(rollout.group, turn) for rollout, turn in zip(going, turns, strict=True)]
         distinct = dict(zip(states, turns, strict=True))
-        found = dict(zip(distinct, policy.log_probabilities(list(distinct.values())), strict=True))
+        own = own_part(list(distinct.values()))
+        rows = policy.log_probabilities(own) if own else []
+        found = dict(zip(distinct, gather_parts(rows, len(distinct)), strict=True))
         for rollout, turn, state in zip(going, turns, states, strict=True):
             scores = found[state]
             chances = scores.double().exp().numpy()
@@ -160,14 +164,14 @@ def _backward(
     distinct: dict[str, tuple[Turn, list[tuple[int, float]]]] = {}
     for group, turn, number, weight in samples:
         distinct.setdefault(_state(group, turn), (turn, []))[1].append((number, weight))
-    states = list(distinct.values())
+    states = own_part(list(distinct.values()))
     loss, entropy = 0.0, 0.0
     # Piece by piece, so that memory does not grow with the batch; the sum of the gradients is the same.
     for first in range(0, len(states), at_once):
         piece = states[first : first + at_once]
         total = torch.zeros((), dtype=torch.float64)
         for row, (_, decisions) in zip(policy.log_probabilities([turn for turn, _ in piece]), piece, strict=True):
-            share = -(row.exp() * row.clamp_min(-1e4)).sum() / len(states)
+            share = -(row.exp() * row.clamp_min(-1e4)).sum() / len(distinct)
             entropy += share.item()
             total = total - sum(weight * row[number] for number, weight in decisions) / len(samples) - bonus * share
         total.backward()

@@ -11,9 +11,14 @@ from torch import nn
 from torch.optim import Optimizer
 from tqdm import tqdm
 
+from .processes import is_first
+
 
 class Journal:
-    """One folder a run. After a kill, `resume` brings back the last checkpoint and forgets metrics after it."""
+    """One folder a run, written by the first process alone.
+
+    After a kill, `resume` brings back the last checkpoint and forgets metrics after it.
+    """
 
     def __init__(self, folder: Path, name: str) -> None:
         folder.mkdir(parents=True, exist_ok=True)
@@ -24,17 +29,21 @@ class Journal:
     def resume(self, model: nn.Module, optimizer: Optimizer) -> tuple[int, dict[str, Any]]:
         """The step to go on with, and what else was saved; (0, {}) for a fresh run."""
         if not self._checkpoint.exists():
-            self.metrics.unlink(missing_ok=True)
+            if is_first():
+                self.metrics.unlink(missing_ok=True)
             return 0, {}
         saved = torch.load(self._checkpoint, weights_only=True)
         model.load_state_dict(saved["model"], strict=False)
         optimizer.load_state_dict(saved["optimizer"])
-        kept = [line for line in self.read() if line["step"] < saved["step"]]
-        self.metrics.write_text("".join(json.dumps(line) + "\n" for line in kept))
+        if is_first():
+            kept = [line for line in self.read() if line["step"] < saved["step"]]
+            self.metrics.write_text("".join(json.dumps(line) + "\n" for line in kept))
         return saved["step"], saved["more"]
 
     def save(self, step: int, model: nn.Module, optimizer: Optimizer, more: dict[str, Any] | None = None) -> None:
         """`step` is the next one. Written beside and renamed, so that a kill leaves the old one whole."""
+        if not is_first():
+            return
         # Frozen adapters too: what lies in the base file alone need not be kept.
         learnt = {name: value for name, value in model.named_parameters() if value.requires_grad or "lora_" in name}
         state = {"step": step, "model": learnt, "optimizer": optimizer.state_dict(), "more": more or {}}
@@ -43,6 +52,8 @@ class Journal:
         os.replace(fresh, self._checkpoint)
 
     def log(self, step: int, **figures: float) -> None:
+        if not is_first():
+            return
         with self.metrics.open("a") as lines:
             lines.write(json.dumps({"step": step, **figures}) + "\n")
 
@@ -55,7 +66,9 @@ class Journal:
 
     def steps(self, first: int, last: int) -> Iterator[int]:
         """Numbers of the steps to do, with a progress bar that shows the time left."""
-        return iter(tqdm(range(first, last), initial=first, total=last, desc=self._name, mininterval=2))
+        return iter(
+            tqdm(range(first, last), initial=first, total=last, desc=self._name, mininterval=2, disable=not is_first())
+        )
 
     def plot(self) -> Path:
         """Every figure over the steps, as PNG."""

@@ -36,7 +36,10 @@ class Policy(Protocol):
         """One [choices] a turn, differentiable."""
 
     def warm_start_loss(self, turns: Sequence[Turn]) -> Tensor:
-        """Distance from what the world knows; a scalar."""
+        """Distance from what the world knows, a mean over `targets`; a scalar."""
+
+    def targets(self, turns: Sequence[Turn]) -> int:
+        """What the mean of `warm_start_loss` is taken over: parts of a batch weigh by it."""
 
 
 class BeliefsPolicy:
@@ -102,6 +105,9 @@ class BeliefsPolicy:
             losses.append(-(torch.tensor(targets) * grades).sum(-1))
         return torch.cat(losses).mean()
 
+    def targets(self, turns: Sequence[Turn]) -> int:
+        return sum(len(turn.run.episode.slots) for turn in turns)
+
 
 class SlotsPolicy:
     """`slots-1` and `slots-2`: the whole roster in the prompt, each call scored by the masked product."""
@@ -143,6 +149,9 @@ class SlotsPolicy:
             truth = torch.tensor([float(one.utility) for one in utilities])
             losses.append(-((truth / SOFT_TARGET).softmax(-1) * scores).nan_to_num(0.0).sum())
         return torch.stack(losses).mean()
+
+    def targets(self, turns: Sequence[Turn]) -> int:
+        return len(turns)
 
 
 def _between(value: float, stops: list[float]) -> list[float]:

@@ -15,6 +15,7 @@ import torch
 from .contract.load import Contract
 from .journal import Journal
 from .policy import Policy, Turn
+from .processes import own_part, sum_gradients, sum_values
 from .world.episode import Run, fresh_episode
 from .world.roster import WorldShape
 
@@ -45,11 +46,14 @@ def train_sft(policy: Policy, shape: WorldShape, contract: Contract, settings: S
             group["lr"] = settings.learning_rate * warm_up * max(0.1, 1 - step / settings.steps)
         optimizer.zero_grad()
         loss = 0.0
-        for first_turn in range(0, len(turns), settings.at_once):
-            piece = turns[first_turn : first_turn + settings.at_once]
-            part = policy.warm_start_loss(piece) * len(piece) / len(turns)
+        own = own_part(turns)
+        for first_turn in range(0, len(own), settings.at_once):
+            piece = own[first_turn : first_turn + settings.at_once]
+            part = policy.warm_start_loss(piece) * policy.targets(piece) / policy.targets(turns)
             part.backward()
             loss += part.item()
+        sum_gradients(learnt)
+        [loss] = sum_values(loss)
         norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0)
         optimizer.step()
         journal.log(step, loss=loss, gradient_norm=norm.item())

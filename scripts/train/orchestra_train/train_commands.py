@@ -10,8 +10,10 @@ import torch
 from .contract.load import load_contract
 from .gguf_file import FORMATS, GgufModel, read_model, write_adapter, write_model
 from .grpo import GrpoSettings, train_grpo
+from .journal import Journal
 from .model import add_adapter
 from .policy import BeliefsPolicy, Policy, SlotsPolicy
+from .processes import is_first, join_processes
 from .reward import REWARDS
 from .sft import SftSettings, train_sft
 from .smoke import smoke
@@ -61,6 +63,7 @@ def _open_policy(arguments: argparse.Namespace, stages: tuple[str, ...]) -> tupl
     """The base with its adapter and the newest of the stages that lie in the folder."""
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
+    join_processes()
     source = read_model(arguments.base)
     if arguments.rank > 0:
         add_adapter(source.model, arguments.rank, alpha=2 * arguments.rank)
@@ -81,7 +84,7 @@ def _rules(arguments: argparse.Namespace) -> dict[str, Any]:
 def _sft(arguments: argparse.Namespace) -> None:
     _, policy = _open_policy(arguments, ())
     settings = SftSettings(arguments.steps, arguments.episodes, arguments.learning_rate, arguments.seed)
-    print(train_sft(policy, WorldShape(), _rules(arguments), settings, arguments.out).plot())
+    _show(train_sft(policy, WorldShape(), _rules(arguments), settings, arguments.out))
 
 
 def _grpo(arguments: argparse.Namespace) -> None:
@@ -94,7 +97,12 @@ def _grpo(arguments: argparse.Namespace) -> None:
         filter=arguments.filter,
         seed=arguments.seed,
     )
-    print(train_grpo(policy, WorldShape(), _rules(arguments), settings, arguments.out).plot())
+    _show(train_grpo(policy, WorldShape(), _rules(arguments), settings, arguments.out))
+
+
+def _show(journal: Journal) -> None:
+    if is_first():
+        print(journal.plot())
 
 
 def _export(arguments: argparse.Namespace) -> None:

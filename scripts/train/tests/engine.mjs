@@ -33,7 +33,15 @@ process.exit(0);
 
 /** `judge` holds prompt, questions and answers as segments. */
 async function gradesOf(request) {
-  const options = { modelPath, device: 'cpu', threads: 1, contextTokens: 1024, sequences: 1, prefillChunkTokens: 128 };
+  const options = {
+    modelPath,
+    adapter: adapter && { path: adapter, scale: 1 },
+    device: 'cpu',
+    threads: 1,
+    contextTokens: 1024,
+    sequences: 1,
+    prefillChunkTokens: 128,
+  };
   const engine = await startLlamaEngine(options);
   const { logProbabilities } = await engine.judge({ ...request, signal: new AbortController().signal });
   await engine.close();

@@ -1,0 +1,26 @@
+"""One process of several: trains a tiny policy as `test_processes.py` asks, in its own folder."""
+
+import sys
+from pathlib import Path
+
+import torch
+from test_training import SHAPE, SLOTS, fresh_policy
+
+from orchestra_train.grpo import GrpoSettings, train_grpo
+from orchestra_train.processes import join_processes
+from orchestra_train.sft import SftSettings, train_sft
+
+
+def main() -> None:
+    torch.set_num_threads(1)
+    join_processes()
+    kind, folder = sys.argv[1], Path(sys.argv[2])
+    policy = fresh_policy()
+    if kind == "sft":
+        train_sft(policy, SHAPE, SLOTS, SftSettings(6, episodes=5, at_once=2), folder)
+    else:
+        train_grpo(policy, SHAPE, SLOTS, GrpoSettings(4, episodes=3, rollouts=4, filter="none", entropy=0.01), folder)
+
+
+if __name__ == "__main__":
+    main()
