@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
 from typing import Any
@@ -12,7 +13,8 @@ TASKS = "tasks.jsonl"
 
 
 def save_domain(folder: Path, domain: Domain) -> None:
-    path = folder / "domains" / f"{domain.name}.json"
+    # The name may be anybody's words.
+    path = folder / "domains" / f"{re.sub('[^a-z0-9]+', '-', domain.name.lower())}.json"
     path.parent.mkdir(parents=True, exist_ok=True)
     held = {"name": domain.name, "policy": domain.policy, "tools": list(domain.tools), "database": domain.database}
     replace_text(path, json.dumps(held, indent=1))
@@ -48,3 +50,14 @@ def replace_text(path: Path, text: str) -> None:
     fresh = path.with_name(f"{path.name}.new")
     fresh.write_text(text)
     os.replace(fresh, path)
+
+
+def read_whole_lines(path: Path) -> list[dict[str, Any]]:
+    """Of a file that is appended to; a kill may have cut the last line, which is taken away."""
+    if not path.exists():
+        return []
+    lines = path.read_text().splitlines(keepends=True)
+    whole = [line for line in lines if line.endswith("\n")]
+    if len(whole) < len(lines):
+        replace_text(path, "".join(whole))
+    return [json.loads(line) for line in whole]
