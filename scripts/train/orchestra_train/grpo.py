@@ -3,11 +3,11 @@
 Departures from the paper: stateless turns, each a sample of its own with its run's advantage (as in the released code);
 log-probabilities over the admissible choices, not over the vocabulary; one gradient step a batch, so the ratio is one
 and there is nothing to clip; no KL term; `gated_gdpo` by default; malformed rollouts cannot occur where choices are
-scored; latency is the tools' modelled one, not the clock; modelled tools instead of paid ones.
+scored, and score 0 and stay where calls are written (`written.py`); latency is the tools' modelled one, not the clock;
+modelled tools instead of paid ones.
 """
 
-import copy
-from dataclasses import asdict, dataclass, field
+from dataclasses import asdict, dataclass
 from pathlib import Path
 
 import numpy as np
@@ -20,9 +20,11 @@ from .journal import Journal
 from .policy import Policy, Turn
 from .processes import gather_parts, own_part, sum_gradients, sum_values
 from .reward import Group, Preference, RunningSpread, advantages
+from .rollout import Rollout
 from .world.decide import realised_utility
 from .world.episode import Episode, Run, fresh_episode
 from .world.roster import WorldShape
+from .written import WritingPolicy, play_written, written_backward
 
 
 @dataclass(frozen=True)
@@ -38,15 +40,6 @@ class GrpoSettings:
     checkpoint_every: int = 10
 
 
-@dataclass
-class Rollout:
-    """A run of a group and the choices on its way: (turn, number of the choice)."""
-
-    group: int
-    run: Run
-    decisions: list[tuple[Turn, int]] = field(default_factory=list)
-
-
 def train_grpo(policy: Policy, shape: WorldShape, contract: Contract, settings: GrpoSettings, folder: Path) -> Journal:
     learnt = [parameter for parameter in policy.model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(learnt, lr=settings.learning_rate, weight_decay=0.0)
@@ -56,7 +49,8 @@ def train_grpo(policy: Policy, shape: WorldShape, contract: Contract, settings: 
     for step in journal.steps(first, settings.steps):
         rng = np.random.default_rng([settings.seed, 1, step])
         episodes = [fresh_episode(rng, shape) for _ in range(settings.episodes)]
-        groups = play(policy, episodes, settings.rollouts, contract, rng)
+        player = play_written if isinstance(policy, WritingPolicy) else play
+        groups = player(policy, episodes, settings.rollouts, contract, rng)
         weights, kept = _weigh(groups, settings, spread)
         optimizer.zero_grad()
         loss, entropy = sum_values(*_backward(policy, groups, weights, settings.entropy))
@@ -83,7 +77,7 @@ def play(
     ]
     going = [rollout for group in groups for rollout in group]
     while going:
-        turns = [Turn(copy.copy(rollout.run), rollout.run.choices()) for rollout in going]
+        turns = [rollout.turn() for rollout in going]
         states = [_state(rollout.group, turn) for rollout, turn in zip(going, turns, strict=True)]
         distinct = dict(zip(states, turns, strict=True))
         own = own_part(list(distinct.values()))
@@ -137,7 +131,7 @@ def group_of(rollouts: list[Rollout]) -> Group:
         cost_usd=np.array([run.cost_usd for run in runs]),
         latency_s=np.array([run.latency_ms / 1000 for run in runs]),
         calls=np.array([np.bincount(run.calls, minlength=tools) for run in runs]),
-        malformed=np.zeros(len(runs), bool),
+        malformed=np.array([rollout.malformed is not None for rollout in rollouts]),
     )
 
 
@@ -152,6 +146,8 @@ def _backward(
     policy: Policy, groups: list[list[Rollout]], weights: list[np.ndarray], bonus: float, at_once: int = 16
 ) -> tuple[float, float]:
     """Gradient of -Σ advantage × log π over all turns, divided by their number."""
+    if isinstance(policy, WritingPolicy):
+        return written_backward(policy, groups, weights), 0.0
     samples = [
         (rollout.group, turn, number, float(weight))
         for group, row in zip(groups, weights, strict=True)
@@ -187,6 +183,7 @@ def _figures(groups: list[list[Rollout]], kept: list[bool], contract: Contract) 
         "latency_s": float(np.mean([run.latency_ms for run in runs])) / 1000,
         "utility": float(np.mean([realised_utility(run, contract) for run in runs])),
         "turns": float(np.mean([len(rollout.decisions) for group in groups for rollout in group])),
+        "malformed": float(np.mean([rollout.malformed is not None for group in groups for rollout in group])),
         "groups_kept": float(np.mean(kept)),
         **degenerate_shares([_trace(group) for group in groups]),
     }

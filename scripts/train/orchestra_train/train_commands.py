@@ -19,6 +19,7 @@ from .sft import SftSettings, train_sft
 from .smoke import smoke
 from .tokenizer import TextTokenizer
 from .world.roster import WorldShape
+from .written import WritingPolicy
 
 
 def add_training_commands(commands: Any) -> None:
@@ -32,6 +33,7 @@ def add_training_commands(commands: Any) -> None:
     grpo = _training_parser(commands, "grpo", "reinforcement over whole runs; goes on from an sft in the same folder")
     grpo.add_argument("--reward", choices=REWARDS, default="gated_gdpo")
     grpo.add_argument("--filter", choices=("component", "paper", "none"), default="component")
+    grpo.add_argument("--written", action="store_true", help="slots-*: calls are written freely, and may be malformed")
     grpo.set_defaults(run=_grpo)
 
     export = commands.add_parser("export", help="write what was trained as GGUF")
@@ -72,7 +74,11 @@ def _open_policy(arguments: argparse.Namespace, stages: tuple[str, ...]) -> tupl
         learnt = torch.load(found[-1], weights_only=True)["model"]
         if source.model.load_state_dict(learnt, strict=False).unexpected_keys:
             raise SystemExit(f"{found[-1]} was trained with another --rank or --base")
-    kind = BeliefsPolicy if arguments.contract == "beliefs-1" else SlotsPolicy
+    written = getattr(arguments, "written", False)
+    if written and arguments.contract == "beliefs-1":
+        raise SystemExit("--written: beliefs-1 writes no calls")
+    slots = WritingPolicy if written else SlotsPolicy
+    kind = BeliefsPolicy if arguments.contract == "beliefs-1" else slots
     return source, kind(source.model, TextTokenizer(source.metadata), load_contract(arguments.contract))
 
 
