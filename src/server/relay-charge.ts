@@ -95,19 +95,23 @@ function outputBound(
   priceOfTokens: (outputTokens: number) => NanoUsd,
 ): { readonly tokens: number; readonly cap?: number } {
   if (path === '/embeddings') return { tokens: 0 };
-  const answers = Math.max(1, count(body['n']), count(body['best_of']));
-  const asked = body.max_completion_tokens ?? body.max_tokens;
-  if (asked !== undefined && asked !== null) return { tokens: asked * answers };
-  const most = path === '/completions' ? legacyDefaultTokens : slot.maxOutputTokens;
-  const isFree = priceOfTokens(answers * most) === priceOfTokens(0);
-  if (remaining === undefined || isFree) return { tokens: most * answers };
+  const isLegacy = path === '/completions';
+  const answers = Math.max(1, body.n ?? 1, body.best_of ?? 1) * (isLegacy ? promptsIn(body['prompt']) : 1);
+  // Legacy completions know one of the two only; the other would be a cap that nobody keeps.
+  const asked = (isLegacy ? undefined : body.max_completion_tokens) ?? body.max_tokens ?? undefined;
+  if (asked !== undefined) return { tokens: asked * answers };
+  const isFree = priceOfTokens(answers * slot.maxOutputTokens) === priceOfTokens(0);
+  if (remaining === undefined || isFree) return { tokens: slot.maxOutputTokens * answers };
+  const most = isLegacy ? legacyDefaultTokens : slot.maxOutputTokens;
   const affordable = affordableOutputTokens(most, remaining, (tokens) => priceOfTokens(tokens * answers));
   // Where not even a short answer fits, the refusal names what one would need.
   const cap = affordable ?? Math.min(most, leastAnswerTokens);
   return { tokens: cap * answers, cap };
 }
 
-const count = (value: unknown): number => (typeof value === 'number' && Number.isInteger(value) ? value : 1);
+/** Each text or list of tokens is answered by itself; a list of numbers is one prompt. */
+const promptsIn = (prompt: unknown): number =>
+  Array.isArray(prompt) ? Math.max(1, prompt.filter((item) => typeof item !== 'number').length) : 1;
 
 function refusal(scope: 'request' | 'key_day', needed: NanoUsd, available: NanoUsd): OrchestraError {
   const details = { needed_usd: formatUsd(needed), available_usd: formatUsd(addUsd(available, zeroUsd)) };

@@ -9,6 +9,7 @@ import { preferencesSchema } from '../preferences/schema.ts';
  */
 
 const tokenCap = z.int().min(1).nullish();
+const answerCount = z.int().min(1).max(128).nullish();
 
 /** All that a relay looks at: the rest of the body is the upstream's to judge. */
 export const relayRequest = z.looseObject({
@@ -17,6 +18,8 @@ export const relayRequest = z.looseObject({
   stream_options: z.looseObject({ include_usage: z.boolean().nullish() }).nullish(),
   max_tokens: tokenCap,
   max_completion_tokens: tokenCap,
+  n: answerCount,
+  best_of: answerCount,
   metadata: z.looseObject({}).nullish(),
   service_tier: z.string().nullish(),
 });
@@ -33,7 +36,6 @@ const toolChoice = z.union([z.string(), z.looseObject({ type: z.string() })]);
 
 export const chatRequest = relayRequest.extend({
   messages: z.array(chatMessage).min(1),
-  n: z.int().min(1).max(128).nullish(),
   temperature: z.number().min(0).max(2).nullish(),
   top_p: z.number().min(0).max(1).nullish(),
   presence_penalty: z.number().nullish(),

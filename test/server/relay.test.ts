@@ -258,6 +258,42 @@ describe('money and limits', () => {
   });
 
   test.each<[string, object, number]>([
+    ['a cap that legacy completions do not know', { max_completion_tokens: 1 }, 1],
+    ['a cap beside it', { max_completion_tokens: 1, max_tokens: 1000 }, 1],
+    ['many prompts', { prompt: Array(200).fill('Once') }, 200],
+    ['many prompts of tokens', { prompt: Array(200).fill([1, 2]) }, 200],
+    ['one prompt of tokens', { prompt: Array(200).fill(7) }, 1],
+  ])('all that a legacy completion may write is held: %s', async (_, fields, prompts) => {
+    const greedy: OpenAiScript = ({ body }) => {
+      const completion_tokens = prompts * Number(body['max_tokens'] ?? 5000);
+      return { kind: 'json', status: 200, body: { choices: [], usage: { prompt_tokens: 1, completion_tokens } } };
+    };
+    const { server: gateway } = await start({ script: greedy });
+    const body = { model: 'loopback/m', prompt: 'Once', ...fields };
+    const limited = await ask(gateway, '/v1/completions', { body: { ...body, preferences: { max_cost_usd: 0.01 } } });
+    expect(limited.json()['x_orchestra']).toMatchObject({ warnings: [], cost: { total: expect.any(Number) } });
+    expect(Number(limited.headers['x-orchestra-cost-usd'])).toBeLessThanOrEqual(0.01);
+  });
+
+  test('without a limit, a server that writes more than OpenAI documents has done nothing wrong', async () => {
+    const { server: gateway } = await start({
+      script: () => ({
+        kind: 'json',
+        status: 200,
+        body: { choices: [], usage: { prompt_tokens: 1, completion_tokens: 1000 } },
+      }),
+    });
+    const reply = await ask(gateway, '/v1/completions', { body: { model: 'loopback/m', prompt: 'Once' } });
+    expect(reply.json()['x_orchestra']).toMatchObject({ warnings: [] });
+  });
+
+  test.each([{ n: '64' }, { n: 1.5 }, { best_of: '64' }])('%j says no number, so it is refused', async (fields) => {
+    const { upstream: seen } = await start({ script: priced });
+    expect(errorOf(await chat(fields))).toMatchObject({ param: Object.keys(fields)[0] });
+    expect(seen.requests).toHaveLength(0);
+  });
+
+  test.each<[string, object, number]>([
     ['of the usual kind', { type: 'ephemeral' }, 2.5],
     ['that are kept for an hour', { type: 'ephemeral', ttl: '1h' }, 4],
   ])('writes to a cache %s are held and booked at their own price', async (_, cache_control, usdPerMillion) => {
