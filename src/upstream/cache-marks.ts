@@ -1,15 +1,15 @@
 import type { Usage } from '../cost/usage.ts';
+import { objectsIn } from './objects-in.ts';
 import { isObject } from './relay-request.ts';
 
 /** The dearest way in which a request asks for its prompt to be kept: not at all, as is usual, or for an hour. */
 export type CacheMark = 'none' | 'usual' | 'hour';
 
 /** Of everything in a request that may carry marks. A lifetime that is not known counts as the dearest that is. */
-export function cacheMarkIn(value: unknown): CacheMark {
-  if (Array.isArray(value)) return dearestMark(...value.map(cacheMarkIn));
-  if (!isObject(value)) return 'none';
-  return dearestMark(ownMark(value['cache_control']), ...Object.values(value).map(cacheMarkIn));
-}
+export const cacheMarkIn = (value: unknown): CacheMark =>
+  objectsIn(value)
+    .map(({ cache_control }) => ownMark(cache_control))
+    .reduce((left, right) => dearestMark(left, right), 'none');
 
 function ownMark(mark: unknown): CacheMark {
   if (!isObject(mark)) return 'none';

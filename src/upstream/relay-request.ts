@@ -4,8 +4,11 @@ import { wellFormedJson } from './well-formed.ts';
 export type RelayPath = '/chat/completions' | '/completions' | '/embeddings';
 export type JsonObject = Readonly<Record<string, unknown>>;
 
-/** Addressed to the gateway; upstreams refuse them, and what a caller prefers is none of their business. */
-const ownFields = ['preferences', 'provider', 'max_cost'];
+/**
+ * Addressed to the gateway; upstreams refuse them, and what a caller prefers is none of their business. Routers would
+ * take the last three for models to turn to instead, whose price and class nobody here has looked at.
+ */
+const ownFields = ['preferences', 'provider', 'max_cost', 'models', 'fallbacks', 'route'];
 
 /** The client's body as the upstream gets it: its own model name, its dialect, usage on every stream. */
 export function relayBody(path: RelayPath, model: string, body: JsonObject, dialect: OpenAiDialect): string {

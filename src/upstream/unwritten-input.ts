@@ -1,4 +1,4 @@
-import { isObject } from './relay-request.ts';
+import { objectsIn } from './objects-in.ts';
 
 /** Input that an upstream bills and that the bytes of a request do not bound. */
 export interface UnwrittenInput {
@@ -10,7 +10,6 @@ export interface UnwrittenInput {
 /** What most models make of a large picture, however few bytes describe it or its address. */
 export const tokensPerPicture = 5_000;
 
-const nothing: UnwrittenInput = { pictures: 0, unbounded: false };
 const pictures: readonly unknown[] = ['image_url', 'input_image', 'image'];
 const unbounded: readonly unknown[] = [
   'file',
@@ -24,17 +23,9 @@ const unbounded: readonly unknown[] = [
 const searches = ['plugins', 'web_search_options'];
 
 export function unwrittenIn(value: unknown): UnwrittenInput {
-  if (Array.isArray(value)) return value.map(unwrittenIn).reduce(both, nothing);
-  if (!isObject(value)) return nothing;
-  const { type } = value;
-  const own = {
-    pictures: pictures.includes(type) ? 1 : 0,
-    unbounded: unbounded.includes(type) || searches.some((field) => field in value),
+  const objects = objectsIn(value);
+  return {
+    pictures: objects.filter(({ type }) => pictures.includes(type)).length,
+    unbounded: objects.some((one) => unbounded.includes(one['type']) || searches.some((field) => field in one)),
   };
-  return Object.values(value).map(unwrittenIn).reduce(both, own);
 }
-
-const both = (left: UnwrittenInput, right: UnwrittenInput): UnwrittenInput => ({
-  pictures: left.pictures + right.pictures,
-  unbounded: left.unbounded || right.unbounded,
-});

@@ -109,6 +109,9 @@ describe('the request', () => {
     const fields = {
       preferences: { max_cost_usd: 1 },
       provider: { sort: 'price' },
+      models: ['dear/model'],
+      fallbacks: ['dear/model'],
+      route: 'fallback',
       metadata: { orchestra_privacy: 'zdr', team: 'a' },
       stream_options: { include_obfuscation: false },
       tool_choice: null,
