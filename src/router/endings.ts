@@ -62,10 +62,11 @@ export function nobodyAffordable(
 }
 
 /** In the middle of a run no choice is left: every answer slot failed, or the money went to somebody else meanwhile. */
-export function nothingLeft(state: RunState, { ruledOut, decisionCost }: TurnOptions): OrchestraError {
+export function nothingLeft(state: RunState, { ruledOut, decisionCost, cheapestAnswer }: TurnOptions): OrchestraError {
   const failures = [...state.failures].map(([slot, { reason, failure }]) => ({ slot, reason, kind: failure }));
   const details = { failures, ruled_out: ruledOut };
-  if (failures.length === 0 || decisionCost > 0) {
+  // Where nobody is left who answers, money is not what is missing.
+  if (failures.length === 0 || (decisionCost > 0 && cheapestAnswer !== undefined)) {
     const what = decisionCost > 0 ? 'decision with an answer behind it' : 'answer';
     return new OrchestraError('budget_exceeded', `The money left admits no ${what} any more.`, { details });
   }

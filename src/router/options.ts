@@ -111,7 +111,9 @@ function cheapest(
 function optionOf(choice: OpenChoice, situation: TurnSituation, means: Means): TurnOption | string {
   const tool = means.tools.get(choice.slot);
   if (!tool) return 'not available';
-  if (choice.delivers) return { ...choice, ...free, slot: tool.slot, tool, input: situation.inputFor(tool.slot, 0) };
+  // A search slot is what its remaining sources make of it.
+  const slot = situation.admissible.find(({ id }) => id === choice.slot) ?? tool.slot;
+  if (choice.delivers) return { ...choice, ...free, slot, tool, input: situation.inputFor(slot, 0) };
   const keepBack = choice.role === 'answer' ? zeroUsd : means.keepBack;
   const isWriting = choice.role === 'answer' || choice.role === 'attempt';
   const wanted = isWriting
@@ -121,7 +123,7 @@ function optionOf(choice: OpenChoice, situation: TurnSituation, means: Means): T
   if (!input) return choice.role === 'answer' ? 'not affordable' : 'not affordable beside the answer that must follow';
   return {
     ...choice,
-    slot: tool.slot,
+    slot,
     tool,
     input,
     wantedOutputTokens: wanted,

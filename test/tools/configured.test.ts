@@ -1,4 +1,7 @@
 import { afterEach, expect, test } from 'vitest';
+import type { Slot } from '../../src/preferences/slot.ts';
+import { createScriptedPolicy } from '../../src/router/policies/scripted.ts';
+import type { Policy } from '../../src/router/policy.ts';
 import { reportOf } from '../end-to-end/report.ts';
 import { startTestGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
 import { replies } from '../support/loopback/openai-replies.ts';
@@ -55,6 +58,35 @@ test('a source that the request denies sees nothing, while its slot goes on with
   ]);
   expect([first.asked.length, second.asked.length]).toEqual([0, 1]);
   expect(JSON.stringify(gateway.openAi.requests.at(-1)?.body)).toContain('About When is high tide in Brest?');
+});
+
+test('whoever decides sees a search slot as what its remaining sources make of it', async () => {
+  const [own, web] = [await searxng(), await searxng()];
+  const scripted = createScriptedPolicy([{ role: 'answer' }]);
+  const seen: Slot[] = [];
+  const policy: Policy = {
+    ...scripted,
+    decide: (input) => {
+      seen.push(...input.candidates.map(({ slot }) => slot).filter(({ role }) => role === 'search'));
+      return scripted.decide(input);
+    },
+  };
+  const gateway = await start({
+    policy,
+    config: {
+      tools: {
+        own: { kind: 'searxng', base_url: own.url, privacy: 'self_hosted' },
+        web: { kind: 'searxng', base_url: web.url, privacy: 'any' },
+      },
+      slots: { 'search-1': { role: 'search', tools: ['own', 'web'], quality: 'the web' }, 'answer-1': answer },
+    },
+  });
+  await ask(gateway);
+  await ask(gateway, { tools: { deny: ['tool:own'] } });
+  expect(seen.map(({ privacy, tools }) => [privacy, tools])).toEqual([
+    ['self_hosted', ['own', 'web']],
+    ['any', ['web']],
+  ]);
 });
 
 test('a slot whose only source of the wanted class is denied leaves, instead of failing when it is asked', async () => {

@@ -365,6 +365,20 @@ describe('money', () => {
       });
     });
 
+    test('is not blamed where everybody who answers has failed and only steps are left', async () => {
+      const mind = await serverThat(({ body }) =>
+        calls('answer', JSON.stringify(body['tools']).includes('answer-1') ? 'answer-1' : 'answer-2'),
+      );
+      const gateway = await gatewayDecidedAt(mind.url, {
+        ...alone,
+        slots: { 'search-2': { role: 'search', tools: ['own'], quality: 'own documents' } },
+        expert: () => replies.serverError(),
+      });
+      const error = await refusal(ask(gateway));
+      expect(error).toMatchObject({ status: 502, code: 'upstream_failed' });
+      expect(mind.requests).toHaveLength(2);
+    });
+
     test('is not asked for a decision where there is but one choice', async () => {
       const mind = await serverThat(() => calls('answer', 'answer-2'));
       const gateway = await gatewayDecidedAt(mind.url, alone);
