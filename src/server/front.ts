@@ -9,7 +9,9 @@ export function frontRoutes(app: FastifyInstance, { readiness, policy, profiles,
     const example = { baseUrl: `${originOf(request)}/v1`, needsKey: keys !== undefined };
     reply.header('vary', 'accept, host, x-forwarded-proto');
     if (!request.headers.accept?.includes('text/html')) return { ...about, try: curlExample(example) };
-    const models = ['orchestra', ...Object.keys(profiles).map((profile) => `orchestra:${profile}`)];
+    // What the operator named stands behind the key, as `/v1/models` does.
+    const shown = example.needsKey ? [] : Object.keys(profiles);
+    const models = ['orchestra', ...shown.map((profile) => `orchestra:${profile}`)];
     return reply
       .type('text/html; charset=utf-8')
       .headers({ 'content-security-policy': frontPolicy, 'x-content-type-options': 'nosniff' })
