@@ -16,7 +16,10 @@ Rng = np.random.Generator
 @dataclass(frozen=True)
 class Want:
     """A wish of one person as a clause ("cancel my order ord_1003"), the calls after the person was found, what the
-    agent must tell, and what a reader can check in words."""
+    agent must tell, and what a reader can check in words.
+
+    Of calls that only look, those are golden without which it cannot be done: where two tools show the same, none is.
+    """
 
     clause: str
     calls: tuple[Call, ...]
@@ -97,14 +100,14 @@ def reserve_cheapest(scene: Scene) -> Want:
     words = scene.words
     attribute = next(iter(words.attributes))
     value = scene.one_of(*words.attributes[attribute])
-    find, thing = scene.do(f"cheapest_{words.thing}", **{attribute: value})
+    _, thing = scene.do(f"cheapest_{words.thing}", **{attribute: value})
     call, made = _reserve(scene, thing, 1)
     clause = scene.one_of(
         f"{words.saying} the cheapest {words.thing} whose {attribute} is {value}, just one",
         f"get one {words.thing} ({attribute}: {value}), the least expensive that is still to be had",
         f"find what costs least among the {words.things} with {attribute} {value} and {words.saying} one",
     )
-    return Want(clause, (find, call), (amount(made["paid_cents"]),), f"Takes the cheapest {words.thing} of {value}.")
+    return Want(clause, (call,), (amount(made["paid_cents"]),), f"Takes the cheapest {words.thing} of {value}.")
 
 
 def reserve_or_else(scene: Scene) -> Want:
@@ -112,13 +115,12 @@ def reserve_or_else(scene: Scene) -> Want:
     words = scene.words
     gone = scene.pick([thing for thing in scene.table(words.things) if thing["left"] == 0])
     other = scene.pick(scene.things())
-    look, _ = scene.do(f"get_{words.thing}", **{f"{words.thing}_id": gone["id"]})
     call, made = _reserve(scene, other, 1)
     clause = scene.one_of(
         f"{words.saying} {gone['id']}, or if nothing is left of it, {other['id']} instead, one in any case",
         f"take one of {gone['id']} if it can still be had, otherwise one of {other['id']}",
     )
-    return Want(clause, (look, call), (amount(made["paid_cents"]),), f"Says that {gone['id']} was sold out.")
+    return Want(clause, (call,), (amount(made["paid_cents"]),), f"Says that {gone['id']} was sold out.")
 
 
 def _reserve(scene: Scene, thing: Record, quantity: int) -> tuple[Call, Any]:
@@ -161,12 +163,11 @@ def move(scene: Scene) -> Want:
     thing = scene.pick([thing for thing in scene.things() if thing["id"] != record["item"]])
     arguments = {f"{words.record}_id": record["id"], f"{words.thing}_id": thing["id"]}
     call, _ = scene.do(f"change_{words.record}", **arguments)
-    look, after = scene.do(f"get_{words.person}", **{f"{words.person}_id": scene.person["id"]})
     clause = scene.one_of(
         f"change {words.record} {record['id']} to {thing['id']} and hear what my {_plain(words.balance)} is then",
         f"switch {record['id']} over to {thing['id']}, and know what is left of my {_plain(words.balance)}",
     )
-    return Want(clause, (call, look), (amount(after["balance_cents"]),), "Tells the balance after the change.")
+    return Want(clause, (call,), (amount(scene.balance()),), "Tells the balance after the change.")
 
 
 def contact(scene: Scene) -> Want:
