@@ -8,7 +8,9 @@ import { preferencesSchema } from '../preferences/schema.ts';
  * enumerations that OpenAI extends every few months are plain strings.
  */
 
-const tokenCap = z.int().min(1).nullish();
+/** More than any model writes, and little enough that its price is a number. */
+const mostTokens = 2 ** 31 - 1;
+const tokenCap = z.int().min(1).max(mostTokens).nullish();
 const answerCount = z.int().min(1).max(128).nullish();
 
 /** All that a relay looks at: the rest of the body is the upstream's to judge. */

@@ -19,7 +19,10 @@ export interface AnswerReader {
   close(): { readonly rest: readonly ChatDelta[]; readonly end: ChatEnd };
 }
 
-/** The events of an answer as they arrive, words that arrive together as one. Only what the answer itself says renews patience; pings and comments do not. */
+/**
+ * The events of an answer as they arrive, words that arrive together as one. Only what the answer itself says renews
+ * patience; pings and comments do not.
+ */
 export async function* readAnswer(
   response: Response,
   answer: AnswerReader,

@@ -287,11 +287,15 @@ describe('money and limits', () => {
     expect(reply.json()['x_orchestra']).toMatchObject({ warnings: [] });
   });
 
-  test.each([{ n: '64' }, { n: 1.5 }, { best_of: '64' }])('%j says no number, so it is refused', async (fields) => {
-    const { upstream: seen } = await start({ script: priced });
-    expect(errorOf(await chat(fields))).toMatchObject({ param: Object.keys(fields)[0] });
-    expect(seen.requests).toHaveLength(0);
-  });
+  test.each([{ n: '64' }, { n: 1.5 }, { best_of: '64' }, { max_tokens: 2 ** 50 }])(
+    '%j cannot be priced, so it is refused',
+    async (fields) => {
+      const { upstream: seen } = await start({ script: priced });
+      const reply = await chat(fields);
+      expect([reply.status, errorOf(reply)]).toMatchObject([400, { param: Object.keys(fields)[0] }]);
+      expect(seen.requests).toHaveLength(0);
+    },
+  );
 
   test.each<[string, object, number]>([
     ['of the usual kind', { type: 'ephemeral' }, 2.5],
