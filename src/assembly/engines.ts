@@ -12,7 +12,8 @@ export interface EngineRequest {
   readonly model: string;
   /** Path to a LoRA adapter for it; files of models/downloads.json that are adapters themselves take none. */
   readonly adapter?: string | undefined;
-  readonly contextTokens: number;
+  /** Undefined: what models/downloads.json says of the model as a policy, else 8192. */
+  readonly contextTokens: number | undefined;
   readonly sequences: number;
   readonly device: 'cpu' | 'cuda' | undefined;
   readonly threads: number | undefined;
@@ -28,6 +29,9 @@ export type OpenedEngine =
   | { readonly engine: InferenceEngine; readonly found: FoundModel; readonly note: string }
   | { readonly engine: undefined; readonly note: string };
 
+/** Of a GGUF that models/downloads.json does not know. */
+const unknownContextTokens = 8192;
+
 /** Two compute threads on two busy cores are many times slower than one, so one core is always left free. */
 export async function openEngine(request: EngineRequest, place: ModelsPlace): Promise<OpenedEngine> {
   try {
@@ -40,7 +44,7 @@ export async function openEngine(request: EngineRequest, place: ModelsPlace): Pr
       adapter: adapterOf(request, found),
       device,
       threads: request.threads ?? threadsFor(availableParallelism()),
-      contextTokens: request.contextTokens,
+      contextTokens: request.contextTokens ?? found.entry?.policy?.contextTokens ?? unknownContextTokens,
       sequences: request.sequences,
       prefillChunkTokens: device === 'cuda' ? 512 : 128,
       environment: driverVariables(place.environment),

@@ -26,7 +26,7 @@ export interface PolicyKnowledge {
 }
 
 /** What is assumed of a GGUF that models/downloads.json does not know. */
-const unknownPolicy = { contract: 'slots-1', thoughtTokens: 0, contextTokens: 8192 } as const;
+const unknownPolicy = { contract: 'slots-1', thoughtTokens: 0 } as const;
 
 /**
  * Opens the configured policy. `estimate` stands in for one that cannot be had, and the note says so.
@@ -65,8 +65,7 @@ async function openLlama(
   place: ModelsPlace,
   knowledge: PolicyKnowledge,
 ): Promise<Omit<OpenedPolicy, 'fallback'> | { readonly note: string }> {
-  const contextTokens = context ?? unknownPolicy.contextTokens;
-  const opened = await openEngine({ model, adapter, contextTokens, sequences: 1, device, threads }, place);
+  const opened = await openEngine({ model, adapter, contextTokens: context, sequences: 1, device, threads }, place);
   if (!opened.engine) return { note: opened.note };
   const { engine, found } = opened;
   const facts = found.entry?.policy ?? { ...unknownPolicy, contract: written ?? unknownPolicy.contract };
