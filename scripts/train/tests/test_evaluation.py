@@ -20,6 +20,7 @@ from orchestra_train.evaluation.world import world_scenario
 from orchestra_train.evaluation.world_report import evaluate_world
 from orchestra_train.gguf_file import tiny_model, write_adapter, write_model
 from orchestra_train.model import add_adapter
+from orchestra_train.replay import replay_folder
 from orchestra_train.tokenizer import tiny_tokenizer
 
 BELIEFS = load_contract("beliefs-1")
@@ -216,3 +217,22 @@ def test_every_look_at_test_is_counted(tmp_path: Path, capsys: pytest.CaptureFix
     log_look(tmp_path, "zeroeval", "mine", 805)
     assert capsys.readouterr().out.splitlines()[-1].startswith("look 2 at the test split of zeroeval")
     assert len((tmp_path / "looks-at-test.log").read_text().splitlines()) == 3
+
+
+@pytest.mark.skipif(not (replay_folder() / "baselines.json").exists(), reason=f"no packs in {replay_folder()}")
+def test_rows_without_a_gateway_are_those_that_the_packs_publish() -> None:
+    published = json.loads((replay_folder() / "baselines.json").read_text())["zeroeval"]
+    table = read_table("zeroeval")
+    rows = baseline_rows(fit(table), table.rows("test"))
+    twins = {
+        "random": "random",
+        "cheapest": "always_cheapest",
+        "strongest": "always_strongest",
+        "one model a domain": "domain_table_equal",
+        "one cascade a domain": "domain_cascade_equal",
+        "oracle": "oracle",
+    }
+    known = published["list"]["rows"]
+    for name, twin in twins.items():
+        assert float(rows[name].right.mean()) == pytest.approx(known[twin]["accuracy"], abs=1e-4), name
+        assert 1000 * float(rows[name].usd.mean()) == pytest.approx(known[twin]["usd_per_1k"], abs=1e-3), name
