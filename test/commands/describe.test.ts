@@ -121,6 +121,13 @@ test('no more is spent than may be, and what was measured until then is kept', {
   expect(Object.keys(parse(output).slots)).toEqual(['answer-1', 'answer-2']);
 });
 
+test('what an upstream billed beyond what it was allowed is told in full', { timeout: patienceMs }, async () => {
+  const usage = { prompt_tokens: 300_000, completion_tokens: 1 };
+  const server = await upstream(() => ({ ...replies.says('Answer: 7'), usage }));
+  const { output } = await describe(configFor(server, two), '--max-cost-usd', '0.10', '--tasks', '1');
+  expect(output).toMatch(/# Spent: 0\.60\d+ USD of 0\.10\./);
+});
+
 test('a slot without a known price is left out, and so is a search', { timeout: patienceMs }, async () => {
   const server = await upstream(talents(sentence));
   const config = configFor(server, {

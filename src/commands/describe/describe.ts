@@ -60,14 +60,13 @@ async function describe(options: DescribeOptions, context: ModelCommandContext):
     for (const note of bench.notes) context.write(`# ${note}`);
     const chosen = chooseSlots(bench, options.slot, context.write);
     const tasks = skillTasks(options.tasks, options.seed);
-    const shares = shareOut(options.maxCostUsd, chosen, bench.ledger);
+    const bills: NanoUsd[] = [];
+    const shares = shareOut(options.maxCostUsd, chosen, bench.ledger, bills);
     const cards = await describeSlots(shares, tasks, context);
-    const left = [...shares.values()].map((budget) => budget.remaining() ?? zeroUsd);
-    const spent = nanoUsd(shareOf(options.maxCostUsd, shares.size) * shares.size - addUsd(zeroUsd, ...left));
     const yaml = `# Measured by \`orchestra describe\`; quality was put into words by a model: read it before you paste it.\n${stringify({ slots: cards }, { lineWidth: 0 })}`;
     if (options.out === undefined) context.write(yaml);
     else writeFileSync(options.out, yaml);
-    context.write(`# Spent: ${formatUsd(spent)} USD of ${formatUsd(options.maxCostUsd)}.`);
+    context.write(`# Spent: ${formatUsd(addUsd(zeroUsd, ...bills))} USD of ${formatUsd(options.maxCostUsd)}.`);
   } finally {
     await bench.close();
   }
@@ -93,10 +92,24 @@ function whyNot({ role, rates }: Slot): string | undefined {
 
 const shareOf = (money: NanoUsd, slots: number): NanoUsd => nanoUsd(Math.floor(money / Math.max(1, slots)));
 
-/** Equal parts, so that a dear slot does not leave the others unmeasured; its card is paid from it too. */
-function shareOut(money: NanoUsd, tools: readonly Tool[], ledger: Ledger): ReadonlyMap<Tool, Budget> {
+/**
+ * Equal parts, so that a dear slot does not leave the others unmeasured; its card is paid from it too.
+ * @param bills takes in what each call came to, which may be more than a part where an upstream does not keep to it.
+ */
+function shareOut(money: NanoUsd, tools: readonly Tool[], ledger: Ledger, bills: NanoUsd[]): ReadonlyMap<Tool, Budget> {
   const limits = { keyName: 'describe', maxCost: shareOf(money, tools.length), maxCostPerDay: undefined };
-  return new Map(tools.map((tool) => [tool, ledger.openBudget({ ...limits, runId: `describe-${tool.slot.id}` })]));
+  const part = (tool: Tool): Budget => {
+    const budget = ledger.openBudget({ ...limits, runId: `describe-${tool.slot.id}` });
+    return {
+      ...budget,
+      settle: (hold, usage) => {
+        const bill = budget.settle(hold, usage);
+        bills.push(bill.total);
+        return bill;
+      },
+    };
+  };
+  return new Map(tools.map((tool) => [tool, part(tool)]));
 }
 
 async function describeSlots(
