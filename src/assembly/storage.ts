@@ -40,11 +40,10 @@ export function openStorage(config: Config, home: string, prices: PriceBook, onO
     runs.prune(Date.now() - days * dayMs);
     charges.prune(Date.now() - Math.max(days, mostUsageDays) * dayMs);
   };
-  prune();
-  const daily = setInterval(prune, dayMs).unref();
+  const stopPruning = pruneDaily(prune);
   const note = `${abandoned} calls that an earlier process left unfinished were booked at their upper bound`;
   const close = () => {
-    clearInterval(daily);
+    stopPruning();
     queue.flush();
     database.close();
   };
@@ -55,6 +54,21 @@ export function openStorage(config: Config, home: string, prices: PriceBook, onO
     if (model !== undefined) skillCounts.add(model, new Map(Object.entries(domains)), score, scoreBefore);
   };
   return { ledger, runs, spending, skillCounts, onFeedback, keepTexts, notes: abandoned > 0 ? [note] : [], close };
+}
+
+/**
+ * Now and once a day. A database that cannot be written then is pruned another day: it must not end a gateway that serves.
+ * @throws what the first one throws.
+ * @returns what stops it.
+ */
+export function pruneDaily(prune: () => void): () => void {
+  prune();
+  const daily = setInterval(() => {
+    try {
+      prune();
+    } catch {}
+  }, dayMs).unref();
+  return () => clearInterval(daily);
 }
 
 /** @throws ConfigError for a home that cannot hold one. */

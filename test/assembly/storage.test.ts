@@ -1,9 +1,9 @@
 import { mkdtempSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
-import { expect, test } from 'vitest';
+import { expect, test, vi } from 'vitest';
 import { parseConfig } from '../../src/assembly/load-config.ts';
-import { openStorage } from '../../src/assembly/storage.ts';
+import { openStorage, pruneDaily } from '../../src/assembly/storage.ts';
 import { aStoredRun, openStores } from '../store/opened.ts';
 
 const dayMs = 86_400_000;
@@ -43,4 +43,19 @@ test('a start forgets runs after their days, and what was spent once no report a
   ]);
   database.close();
   rmSync(home, { recursive: true });
+});
+
+test('a database that cannot be pruned one day is pruned the next', () => {
+  vi.useFakeTimers();
+  let days = 0;
+  const stop = pruneDaily(() => {
+    days += 1;
+    if (days === 2) throw new Error('SQLITE_FULL');
+  });
+  vi.advanceTimersByTime(2 * dayMs);
+  expect(days).toBe(3);
+  stop();
+  vi.advanceTimersByTime(dayMs);
+  expect(days).toBe(3);
+  vi.useRealTimers();
 });
