@@ -5,6 +5,7 @@ export class PatternProblem extends Error {}
 
 /** Text of a JSON string is checked as it is written, so what needs an escape there is spelled by it. */
 const unescaped = String.raw`"\\\x00-\x1F\x7F`;
+const escapedLetters = ['"', '\\', '\n', '\r', '\t', '\f'];
 const anyLetter = 'char';
 /** Copies of rules that repetitions may amount to. */
 const mostCopies = 2_000;
@@ -22,6 +23,7 @@ export function patternRule(pattern: string): string {
 interface Piece {
   readonly rule: string;
   readonly copies: number;
+  readonly mayBeEmpty: boolean;
 }
 
 class PatternReader {
@@ -48,7 +50,8 @@ class PatternReader {
   #alternatives(): Piece {
     const parts = [this.#sequence()];
     while (this.#skip('|')) parts.push(this.#sequence());
-    return { rule: anyOf(parts.map(({ rule }) => rule)), copies: sum(parts) };
+    const mayBeEmpty = parts.some((part) => part.mayBeEmpty);
+    return { rule: anyOf(parts.map(({ rule }) => rule)), copies: sum(parts), mayBeEmpty };
   }
 
   #sequence(): Piece {
@@ -56,17 +59,22 @@ class PatternReader {
     for (let next = this.#peek(); next !== undefined && !'|)$'.includes(next); next = this.#peek()) {
       parts.push(this.#repeated(this.#atom()));
     }
-    return { rule: parts.length === 0 ? '""' : parts.map(({ rule }) => rule).join(' '), copies: sum(parts) };
+    const rule = parts.length === 0 ? '""' : parts.map((part) => part.rule).join(' ');
+    return { rule, copies: sum(parts), mayBeEmpty: parts.every((part) => part.mayBeEmpty) };
   }
 
-  #repeated({ rule, copies }: Piece): Piece {
+  #repeated(piece: Piece): Piece {
+    const { rule, copies } = piece;
     const [least, most] = this.#repetition() ?? [];
-    if (least === undefined) return { rule, copies };
+    if (least === undefined) return piece;
     // Whether greedy or not, the same texts match.
     this.#skip('?');
     const times = Math.max(1, most ?? least);
     if (copies * times > mostCopies) throw new PatternProblem('repetitions that are too many');
-    return { rule: `(${rule}){${least},${most ?? ''}}`, copies: copies * times };
+    // Any of the copies may be the empty one: llama.cpp tries them all, which takes seconds a letter.
+    if (piece.mayBeEmpty && times > 1) throw new PatternProblem('counted repetitions of what may be empty');
+    const mayBeEmpty = piece.mayBeEmpty || least === 0;
+    return { rule: `(${rule}){${least},${most ?? ''}}`, copies: copies * times, mayBeEmpty };
   }
 
   #repetition(): [number, number | undefined] | undefined {
@@ -84,11 +92,15 @@ class PatternReader {
   #atom(): Piece {
     const letter = this.#take();
     if (letter === '(') return this.#group();
-    if (letter === '[') return { rule: this.#class(), copies: 1 };
-    if (letter === '.') return { rule: String.raw`[^${unescaped}\u2028\u2029]`, copies: 1 };
-    if (letter === '\\') return { rule: this.#escape(), copies: 1 };
+    return { rule: this.#single(letter), copies: 1, mayBeEmpty: false };
+  }
+
+  #single(letter: string): string {
+    if (letter === '[') return this.#class();
+    if (letter === '.') return outsideOf(String.raw`\u2028\u2029`, (escaped) => '\n\r'.includes(escaped));
+    if (letter === '\\') return this.#escape();
     if ('^*+?{}]'.includes(letter)) throw new PatternProblem(`\`${letter}\` where it stands`);
-    return { rule: spelled(letter), copies: 1 };
+    return spelled(letter);
   }
 
   #group(): Piece {
@@ -170,7 +182,7 @@ type Range = readonly [from: string, to: string];
 const sets: ReadonlyMap<string, readonly Range[]> = new Map([
   ['d', [['0', '9']]],
   // Of all white space, that of ASCII.
-  ['s', [' \t', '\n\r'].flatMap((two): Range[] => [...two].map((letter) => [letter, letter]))],
+  ['s', [...' \t\n\r\f'].map((letter): Range => [letter, letter])],
   [
     'w',
     [
@@ -194,17 +206,20 @@ const sum = (pieces: readonly Piece[]): number => pieces.reduce((total, { copies
 const spelled = (letter: string): string => literal(JSON.stringify(letter).slice(1, -1));
 
 function classRule(ranges: readonly Range[], isNegated: boolean): string {
+  const isInside = (letter: string) => ranges.some(([from, to]) => from <= letter && letter <= to);
   const inside = ranges.map(([from, to]) => (from === to ? code(from) : `${code(from)}-${code(to)}`)).join('');
   // White space that is no ASCII is in no set here, so what is outside of `\s` keeps to letters that surely are none.
-  if (isNegated) return String.raw`[^${unescaped}\u00A0\u1680\u2000-\u206F\u3000\uFEFF${inside}]`;
-  const special = ['"', '\\', '\n', '\r', '\t', '\f'].filter((letter) =>
-    ranges.some(([from, to]) => from <= letter && letter <= to),
-  );
+  if (isNegated) return outsideOf(String.raw`\u00A0\u1680\u2000-\u206F\u3000\uFEFF${inside}`, isInside);
+  const special = escapedLetters.filter(isInside);
   const plain = ranges.flatMap(([from, to]) => withoutSpecial(from, to));
   const parts = [...(plain.length > 0 ? [`[${plain.join('')}]`] : []), ...special.map(spelled)];
   if (parts.length === 0) throw new PatternProblem('a class of nothing');
   return anyOf(parts);
 }
+
+/** @param set inside of a class of GBNF; what JSON escapes is asked one by one. */
+const outsideOf = (set: string, isInside: (escaped: string) => boolean): string =>
+  anyOf([`[^${unescaped}${set}]`, ...escapedLetters.filter((letter) => !isInside(letter)).map(spelled)]);
 
 /** The range in pieces, between the letters that JSON escapes. */
 function withoutSpecial(from: string, to: string): string[] {

@@ -1,7 +1,8 @@
 import { EngineFailure } from './engine.ts';
-import { type Bound, integerRule, multiplesRule, numberRule } from './json-number-rules.ts';
 import { PatternProblem, patternRule } from './json-pattern-rules.ts';
 import { anyOf, baseRules, literal, stringFormats } from './json-scalar-rules.ts';
+import { refuse, type Schema } from './json-schema.ts';
+import { numericRule } from './json-schema-numbers.ts';
 
 /**
  * GBNF of the JSON texts that a schema allows, or of a part of them: whatever a model writes under it is valid. What
@@ -12,18 +13,47 @@ export function jsonSchemaGrammar(schema: unknown): string {
   return grammar.withRoot(grammar.expression(schema));
 }
 
+/** Schemas come from clients: a short one can ask for a grammar without end. What people write is far below both. */
+const mostLetters = 500_000;
+const mostLevels = 64;
+
 /** Rules for one or more schemas, to be put together by whoever writes the root. */
 export class JsonGrammar {
   readonly #rules = new Map<string, string>([...baseRules, ['value', valueRule]]);
+  #letters = 0;
 
-  /** Of the texts that a schema allows; its references are its own. */
+  /** Of the texts that a schema allows; its references are its own. One that cannot be enforced leaves nothing behind. */
   expression(schema: unknown): string {
+    const [rulesBefore, lettersBefore] = [this.#rules.size, this.#letters];
+    try {
+      return expressionOf(schema, '#', this.#contextFor(schema));
+    } catch (error) {
+      for (const name of [...this.#rules.keys()].slice(rulesBefore)) this.#rules.delete(name);
+      this.#letters = lettersBefore;
+      throw error instanceof EngineFailure
+        ? error
+        : new EngineFailure('invalid', 'the JSON schema is malformed', error);
+    }
+  }
+
+  #contextFor(schema: unknown): Context {
+    let level = 0;
     const byPointer = new Map<string, string>();
     const context: Context = {
       add: (expression) => {
         const name = `rule-${this.#rules.size}`;
         this.#rules.set(name, expression);
+        this.#letters += expression.length;
         return name;
+      },
+      within: (path, write) => {
+        level += 1;
+        if (level > mostLevels) refuse(path, 'it is nested too deeply');
+        const expression = write();
+        level -= 1;
+        this.#letters += expression.length;
+        if (this.#letters > mostLetters) refuse(path, 'it is too large');
+        return expression;
       },
       reference: (pointer, path) => {
         const known = byPointer.get(pointer);
@@ -35,7 +65,7 @@ export class JsonGrammar {
         return name;
       },
     };
-    return expressionOf(schema, '#', context);
+    return context;
   }
 
   withRoot(expression: string): string {
@@ -46,10 +76,10 @@ export class JsonGrammar {
 interface Context {
   /** Of a rule of its own for an expression that occurs several times. */
   add(expression: string): string;
+  /** Keeps count while a part is written. */
+  within(path: string, write: () => string): string;
   reference(pointer: string, path: string): string;
 }
-
-type Schema = Readonly<Record<string, unknown>>;
 
 const annotations = new Set(
   'title description default examples example deprecated readOnly writeOnly $schema $id $comment $defs definitions'.split(
@@ -73,11 +103,10 @@ const anyString = String.raw`"\"" char* "\""`;
 const anyNumber = '"-"? ("0" | [1-9] [0-9]{0,14}) ("." [0-9]{1,15})? ([eE] [+-]? [0-9]{1,2})?';
 const valueRule = `${anyString} | ${anyNumber} | "true" | "false" | "null" | "[" (value (${comma} value)*)? "]" | "{" (${anyString} ${colon} value (${comma} ${anyString} ${colon} value)*)? "}"`;
 
-function refuse(path: string, problem: string): never {
-  throw new EngineFailure('invalid', `the JSON schema cannot be enforced at ${path}: ${problem}`);
-}
+const expressionOf = (schema: unknown, path: string, context: Context): string =>
+  context.within(path, () => writtenOut(schema, path, context));
 
-function expressionOf(schema: unknown, path: string, context: Context): string {
+function writtenOut(schema: unknown, path: string, context: Context): string {
   if (schema === true) return 'value';
   if (typeof schema !== 'object' || schema === null || Array.isArray(schema)) refuse(path, 'this is no schema');
   // Checked just before; JSON has no other objects.
@@ -109,7 +138,7 @@ function typesOf({ type }: Schema, used: readonly string[], path: string): strin
   const types = Array.isArray(type) ? type.map(String) : [String(type)];
   const unknown = types.find((name) => !(name in keywordsOfType));
   if (unknown !== undefined || types.length === 0) refuse(path, `type \`${unknown ?? ''}\``);
-  return types;
+  return [...new Set(types)];
 }
 
 /** The type beside an `enum` is not asked: its values are what they are. */
@@ -147,7 +176,7 @@ function ofType(type: string, schema: Schema, path: string, context: Context): s
     case 'null':
       return '"null"';
     default:
-      return numericRule(type, schema, path, context);
+      return numericRule(type, schema, path, context.add);
   }
 }
 
@@ -236,44 +265,6 @@ function countOf(schema: Schema, key: string, path: string): number | undefined 
   if (value === undefined) return undefined;
   const isCount = typeof value === 'number' && Number.isInteger(value) && value >= 0 && value <= mostRepetitions;
   return isCount ? value : refuse(path, `\`${key}\` that is no whole number up to ${mostRepetitions}`);
-}
-
-function numericRule(type: string, schema: Schema, path: string, context: Context): string {
-  const least = tighter(boundOf(schema, 'minimum', path), boundOf(schema, 'exclusiveMinimum', path), Math.max);
-  const most = tighter(boundOf(schema, 'maximum', path), boundOf(schema, 'exclusiveMaximum', path), Math.min);
-  const divisor = divisorOf(schema, path);
-  if (type === 'number' && divisor === undefined) {
-    return numberRule({ least, most }) ?? refuse(path, 'bounds that leave no number');
-  }
-  const first = least && (least.excluded ? Math.floor(least.value) + 1 : Math.ceil(least.value));
-  const last = most && (most.excluded ? Math.ceil(most.value) - 1 : Math.floor(most.value));
-  if (first !== undefined && last !== undefined && first > last) refuse(path, 'bounds that leave no number');
-  if (divisor === undefined || divisor === 1) return integerRule(first, last);
-  const rule = multiplesRule(divisor, first, last, context.add);
-  return rule ?? refuse(path, '`multipleOf` with these bounds');
-}
-
-function boundOf(schema: Schema, key: string, path: string): Bound | undefined {
-  const value = schema[key];
-  if (value === undefined) return undefined;
-  const isUsable = typeof value === 'number' && Math.abs(value) <= Number.MAX_SAFE_INTEGER;
-  if (!isUsable) refuse(path, `\`${key}\` that is no number, or too large`);
-  return { value, excluded: key.startsWith('exclusive') };
-}
-
-/** Of equal bounds the one that excludes. */
-function tighter(one: Bound | undefined, other: Bound | undefined, pick: typeof Math.max): Bound | undefined {
-  if (one === undefined || other === undefined) return one ?? other;
-  if (one.value === other.value) return one.excluded ? one : other;
-  return pick(one.value, other.value) === one.value ? one : other;
-}
-
-function divisorOf(schema: Schema, path: string): number | undefined {
-  const value = schema['multipleOf'];
-  if (value === undefined) return undefined;
-  return typeof value === 'number' && Number.isSafeInteger(value) && value > 0
-    ? value
-    : refuse(path, '`multipleOf` that is no whole number');
 }
 
 function resolve(root: unknown, pointer: string, path: string): unknown {
