@@ -23,11 +23,25 @@ export function satisfiesSchema(value: unknown, schema: unknown, mostSteps = 200
 }
 
 function holds(value: unknown, schema: unknown, walk: Walk): boolean {
-  walk.stepsLeft -= 1;
-  if (walk.stepsLeft < 0) throw new TooMuchWork();
+  spend(walk, 1);
   if (typeof schema === 'boolean') return schema;
   if (!isObject(schema)) return true;
+  spend(walk, effortOf(value) + effortOf(schema['required']) + effortOf(schema['type']));
   return rules.every((rule) => rule(value, schema, walk));
+}
+
+function spend(walk: Walk, steps: number): void {
+  walk.stepsLeft -= steps;
+  if (walk.stepsLeft < 0) throw new TooMuchWork();
+}
+
+/** In the time of one step so many letters are counted. */
+const lettersPerStep = 20;
+
+/** Steps to look through one list, object or text, without what is inside. */
+function effortOf(value: unknown): number {
+  if (typeof value === 'string') return Math.floor(value.length / lettersPerStep);
+  return typeof value === 'object' && value !== null ? Object.keys(value).length : 0;
 }
 
 /** Each looks at the keywords that it knows and lets everything else pass. */
@@ -89,17 +103,17 @@ function isOfType(value: unknown, name: unknown): boolean {
 }
 
 /** A reference inside the schema; one that leads nowhere asks for nothing. */
-function resolve(ref: string, { root }: Walk): unknown {
+function resolve(ref: string, walk: Walk): unknown {
   if (!ref.startsWith('#')) return true;
+  spend(walk, ref.length);
   const steps = ref.slice(1).split('/').slice(1);
   return steps
     .map((step) => step.replaceAll('~1', '/').replaceAll('~0', '~'))
-    .reduce<unknown>((at, step) => (isObject(at) && Object.hasOwn(at, step) ? at[step] : undefined), root);
+    .reduce<unknown>((at, step) => (isObject(at) && Object.hasOwn(at, step) ? at[step] : undefined), walk.root);
 }
 
 function isEqual(left: unknown, right: unknown, walk: Walk): boolean {
-  walk.stepsLeft -= 1;
-  if (walk.stepsLeft < 0) throw new TooMuchWork();
+  spend(walk, 1 + effortOf(left));
   if (Array.isArray(left) && Array.isArray(right)) {
     return left.length === right.length && left.every((item, index) => isEqual(item, right[index], walk));
   }

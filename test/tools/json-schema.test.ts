@@ -52,4 +52,28 @@ describe('a value and a schema', () => {
     expect(satisfiesSchema(deep, { allOf: [...doubling.anyOf, ...doubling.anyOf] })).toBeUndefined();
     expect(satisfiesSchema(1, { $ref: '#' })).toBeUndefined();
   });
+
+  const many = <Item>(item: Item): Item[] => new Array<Item>(2_000).fill(item);
+  test.each<[string, unknown, unknown]>([
+    ['a long text, whose letters are counted', 'a'.repeat(100_000), { anyOf: many({ minLength: 200_000 }) }],
+    ['long lists of required names', many({ a: 1 }), { items: { required: many('a') } }],
+    ['long lists of types', many(1), { items: { type: many('string').with(-1, 'number') } }],
+    ['long references', many(1), { items: { $ref: `#${'/x'.repeat(100_000)}` } }],
+    [
+      'an object whose members are left to patterns',
+      Object.fromEntries(many(1).map((one, index) => [index, one])),
+      { allOf: many({ patternProperties: {} }) },
+    ],
+    ['long equal texts', 'a'.repeat(100_000), { enum: many('b'.repeat(100_000)) }],
+  ])('that repeat %s are given up', (_, value, schema) => {
+    expect(satisfiesSchema(value, schema)).toBeUndefined();
+  });
+
+  test('that are long but plain are judged', () => {
+    const texts = many('a'.repeat(1_000));
+    expect(satisfiesSchema({ texts }, { properties: { texts: { items: { type: 'string', maxLength: 999 } } } })).toBe(
+      false,
+    );
+    expect(satisfiesSchema({ texts }, { properties: { texts: { items: { type: 'string' } } } })).toBe(true);
+  });
 });
