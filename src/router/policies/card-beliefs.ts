@@ -44,11 +44,17 @@ function chancesOf(slot: Slot, reading: ProblemReading, counts: SkillCounts, evi
 
 const sure = (chance: number): number => Math.min(1 - leastChance, Math.max(leastChance, chance));
 
-/** Share of an answer's chance that is left for want of evidence. */
-function evidenceShare({ needs }: ProblemReading, { evidence }: PolicyInput): number {
+/**
+ * Share of an answer's chance that is left for want of evidence. Where nobody can get it there is nothing to weigh:
+ * cards were measured without it, and taking the same from all would only make their differences count less.
+ */
+function evidenceShare({ needs }: ProblemReading, { evidence, candidates }: PolicyInput): number {
+  const roles = new Set(candidates.map(({ role }) => role));
+  const missesFacts = evidence.documents.length === 0 && roles.has('search');
+  const missesCalculation = evidence.codeRuns.length === 0 && roles.has('enhance_reasoning');
   return (
-    share(evidence.documents.length === 0 ? factNeed(needs) : 0, lossWithoutFacts) *
-    share(evidence.codeRuns.length === 0 ? needs.calculation : 0, lossWithoutCalculation)
+    share(missesFacts ? factNeed(needs) : 0, lossWithoutFacts) *
+    share(missesCalculation ? needs.calculation : 0, lossWithoutCalculation)
   );
 }
 
