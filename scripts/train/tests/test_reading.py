@@ -9,7 +9,7 @@ import torch
 
 from orchestra_train.contract.load import load_contract
 from orchestra_train.gguf_file import tiny_model
-from orchestra_train.model import add_adapter
+from orchestra_train.model import add_adapter, freeze_adapters
 from orchestra_train.reading.cards import CHANCES, OVERALL, Card, CardShape, Statement, fresh_card, read_card
 from orchestra_train.reading.evaluate import Choosing, evaluate_choices, utilities_of, weights_of
 from orchestra_train.reading.outcomes import fit_chances, outcome_loss, unlikelihood
@@ -150,6 +150,16 @@ def test_a_killed_run_goes_on_with_the_same_losses(tmp_path: Path) -> None:
     again = train_cards(fresh_reader(), settings, tmp_path / "killed").read()
     assert [line["step"] for line in again] == list(range(6))
     assert all(np.isfinite(line["loss"]) for line in [*whole, *again])
+
+
+def test_frozen_layers_stay_as_they_are_and_are_in_the_checkpoint(tmp_path: Path) -> None:
+    reader = fresh_reader()
+    freeze_adapters(reader.model, 1)
+    before = {name: value.clone() for name, value in reader.model.named_parameters() if "lora_b" in name}
+    train_cards(reader, CardSettings(2, problems=1, cards=2, check_every=99), tmp_path)
+    saved = torch.load(tmp_path / "cards.pt", weights_only=True)["model"]
+    for name, value in before.items():
+        assert torch.equal(saved[name], value) == name.startswith("blk.0."), name
 
 
 def test_outcomes_are_most_likely_under_the_chances_that_made_them() -> None:
