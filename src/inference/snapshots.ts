@@ -61,6 +61,8 @@ export class Snapshots {
   }
 
   async #write(sequence: Sequence): Promise<boolean> {
+    // All that it holds is written, also where somebody wants only the beginning.
+    if (!this.hasRoomFor(sequence.heldTokens)) return false;
     const path = join(this.#folder, String(++this.#lastNumber));
     try {
       const tokens = await sequence.save(path);

@@ -3,6 +3,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
 import { untrusted } from '../../src/contract/segment.ts';
+import { readGgufFacts } from '../../src/inference/gguf-file.ts';
 import { startLlamaEngine } from '../../src/inference/llama-engine.ts';
 import { writeModel } from '../support/gguf/tiny-model.ts';
 import { attentive, engineOptions, generated, generateRequest } from './tiny-models.ts';
@@ -10,6 +11,29 @@ import { attentive, engineOptions, generated, generateRequest } from './tiny-mod
 const snapshotBytes = 4 * 2 ** 20;
 const mostGrowthBytes = 48 * 2 ** 20;
 const folders = () => readdirSync(tmpdir()).filter((name) => name.startsWith('orchestra-snapshots-'));
+
+const bytesIn = (folder: string): number =>
+  readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
+
+test('a long conversation is not written to disk for the beginning that somebody shares with it', async () => {
+  const file = writeModel(attentive());
+  const { cacheBytesPerToken } = await readGgufFacts(file.path);
+  const roomTokens = 800;
+  const before = folders();
+  const engine = await startLlamaEngine(
+    engineOptions(file.path, { contextTokens: 4_096, sequences: 2, snapshotBytes: roomTokens * cacheBytesPerToken }),
+  );
+  const folder = join(tmpdir(), folders().find((name) => !before.includes(name)) ?? '');
+  const ask = (beginning: string, rest: string) =>
+    generated(engine, generateRequest({ messages: [{ role: 'user', content: beginning + rest }], maxTokens: 2 }));
+  const beginning = 'k'.repeat(120);
+  const { end } = await ask(beginning, 'q'.repeat(roomTokens * 2));
+  expect(end.usage.promptTokens).toBeGreaterThan(roomTokens);
+  await ask(beginning, 'z');
+  expect(bytesIn(folder)).toBeLessThanOrEqual(roomTokens * cacheBytesPerToken);
+  await engine.close();
+  file.remove();
+});
 
 test('a thousand runs leave memory and disk as they were', async () => {
   const file = writeModel(attentive());
@@ -39,8 +63,7 @@ test('a thousand runs leave memory and disk as they were', async () => {
     const failures = ends.flatMap((end) => (end.status === 'rejected' ? [end.reason.name] : []));
     expect(failures.length).toBeLessThan(50);
     expect(failures.every((name) => name === 'AbortError')).toBe(true);
-    const bytesOnDisk = readdirSync(folder).reduce((sum, name) => sum + statSync(join(folder, name)).size, 0);
-    expect(bytesOnDisk).toBeLessThan(snapshotBytes * 1.5);
+    expect(bytesIn(folder)).toBeLessThan(snapshotBytes * 1.5);
     sizes = [...sizes, process.memoryUsage.rss()];
   }
   const [settled = 0] = sizes.slice(3);
