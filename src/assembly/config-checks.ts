@@ -7,8 +7,15 @@ export function crossChecks(config: Config): string[] {
   return [
     ...Object.entries(config.slots).flatMap(([id, slot]) => slotChecks(`slots.${id}`, slot, config)),
     ...config.relay.flatMap((pattern, index) => relayChecks(`relay.${index}`, pattern.split('/')[0] ?? '', config)),
+    ...localNameChecks(config),
     ...serverChecks(config),
   ];
+}
+
+/** Else a model that is thought to run here would be asked for elsewhere. */
+function localNameChecks({ upstreams, models }: Config): string[] {
+  if (upstreams['local'] === undefined || Object.keys(models).length === 0) return [];
+  return ['upstreams.local: relays know the entries of `models` by this name: call the upstream something else'];
 }
 
 function slotChecks(path: string, slot: SlotConfig, config: Config): string[] {

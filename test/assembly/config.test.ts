@@ -167,6 +167,11 @@ describe('one mistake is one line with path and way out', () => {
       'relay.0: no entry of `upstreams` is called `local`: known: none',
     ],
     [
+      'an upstream with the name of our own models',
+      { models: { smol: { path: 'smol.gguf' } }, upstreams: { local: upstream } },
+      'upstreams.local: relays know the entries of `models` by this name: call the upstream something else',
+    ],
+    [
       'a price that nobody knows',
       withSlot({ price: undefined }),
       'slots.answer-1.price: no price is known for cloud/m (genai-prices does not list it under this exact name): write `price`, or `price: unknown` to serve it with its cost reported as unknown',
