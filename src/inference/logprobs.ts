@@ -15,7 +15,8 @@ const impossible = -9999;
 export class LogprobRecorder {
   readonly #tokens: ModelTokens;
   readonly #top: number;
-  readonly #waiting: { readonly end: number; readonly logprob: TokenLogprob }[] = [];
+  #waiting: { readonly start: number; readonly end: number; readonly logprob: TokenLogprob }[] = [];
+  #end = 0;
   #before: readonly Token[] = [];
   #last: TokenLogprob | undefined;
 
@@ -43,7 +44,19 @@ export class LogprobRecorder {
 
   /** The last token's text ends here in the text written so far. */
   endsAt(end: number): void {
-    if (this.#last) this.#waiting.push({ end, logprob: this.#last });
+    if (this.#last) this.#waiting.push({ start: this.#end, end, logprob: this.#last });
+    this.#end = end;
+  }
+
+  /** So many characters from there on are no text: tokens within them are forgotten, those behind move up. */
+  skip(from: number, length: number): void {
+    if (length === 0) return;
+    const to = from + length;
+    const moved = (at: number) => (at <= from ? at : Math.max(from, at - length));
+    this.#waiting = this.#waiting
+      .filter(({ start, end }) => end <= from || start < from || start >= to || end > to)
+      .map(({ start, end, logprob }) => ({ start: moved(start), end: moved(end), logprob }));
+    this.#end = moved(this.#end);
   }
 
   /** Of the tokens whose text has been sent to its end by now. */

@@ -12,7 +12,9 @@ export class TextWriter {
   readonly #filter;
   readonly #calls: ToolCallReader | undefined;
   readonly #recorder: LogprobRecorder | undefined;
-  #writtenLength = 0;
+  /** Lengths are of text alone, once it is known what was none. */
+  #writtenLength: number;
+  #readLength = 0;
   #sentLength = 0;
   #stopped = false;
 
@@ -25,6 +27,7 @@ export class TextWriter {
     this.#decoder = tokenDecoder(calls ? withTags(tokens) : tokens.toText);
     this.#filter = stopFilter(stops);
     this.#calls = calls;
+    this.#writtenLength = calls?.inCall ? callOpen.length : 0;
     this.#recorder = recorder;
   }
 
@@ -48,16 +51,23 @@ export class TextWriter {
   }
 
   #read(text: string): GenerateEvent[] {
-    const read: Read[] = this.#calls?.push(text) ?? [{ type: 'text', text }];
+    const read: Read[] = this.#calls?.push(text) ?? [{ type: 'text', text, skipped: 0 }];
     return read.flatMap((piece) => this.#filtered(piece));
   }
 
   #filtered(read: Read): GenerateEvent[] {
     if (this.#stopped) return [];
     if (read.type === 'tool_call') return [read];
+    this.#skip(read.skipped);
+    this.#readLength += read.text.length;
     const { text, stopped } = this.#filter.push(read.text);
     this.#stopped = stopped;
     return this.#send(text);
+  }
+
+  #skip(length: number): void {
+    this.#recorder?.skip(this.#readLength, length);
+    this.#writtenLength -= length;
   }
 
   #send(text: string): GenerateEvent[] {

@@ -5,7 +5,14 @@ import { overlap } from './text-stream.ts';
 export const callOpen = '<tool_call>';
 export const callClose = '</tool_call>';
 
-export type Read = { readonly type: 'text'; readonly text: string } | ToolCallPiece;
+export interface TextPiece {
+  readonly type: 'text';
+  readonly text: string;
+  /** Characters between the text before and this one: calls, and the space around them. */
+  readonly skipped: number;
+}
+
+export type Read = TextPiece | ToolCallPiece;
 
 /** What stands before the arguments of a call. */
 const head = /^\s*\{\s*"name"\s*:\s*"([^"\\]+)"\s*,\s*"arguments"\s*:\s*(?=\{)/;
@@ -17,6 +24,8 @@ const head = /^\s*\{\s*"name"\s*:\s*"([^"\\]+)"\s*,\s*"arguments"\s*:\s*(?=\{)/;
 export class ToolCallReader {
   #inCall: boolean;
   #held = '';
+  #readLength: number;
+  #textEnd = 0;
   #calls = 0;
   #opened = 0;
   #call: { readonly json: JsonEnd } | undefined;
@@ -24,6 +33,7 @@ export class ToolCallReader {
   /** @param inCall the first call has been opened for the model. */
   constructor(inCall: boolean) {
     this.#inCall = inCall;
+    this.#readLength = inCall ? callOpen.length : 0;
   }
 
   get inCall(): boolean {
@@ -42,6 +52,7 @@ export class ToolCallReader {
 
   push(text: string): Read[] {
     this.#held += text;
+    this.#readLength += text.length;
     const read: Read[] = [];
     for (let before = -1; before !== this.#held.length; ) {
       before = this.#held.length;
@@ -55,7 +66,7 @@ export class ToolCallReader {
     const rest = this.#held;
     this.#held = '';
     if (this.#call || (rest.trim() === '' && this.#calls > 0)) return [];
-    return textOf(this.#inCall ? callOpen + rest : rest);
+    return this.#text(this.#inCall ? callOpen + rest : rest);
   }
 
   /** Line breaks around calls are part of their form, so space is held back until it is known what follows. */
@@ -63,10 +74,14 @@ export class ToolCallReader {
     const at = this.#held.indexOf(callOpen);
     const end = at < 0 ? this.#held.length - overlap(this.#held, callOpen) : at;
     const said = this.#held.slice(0, end).trimEnd();
-    this.#held = this.#held.slice(at < 0 ? said.length : at + callOpen.length);
+    this.#held = this.#held.slice(said.length);
+    const text = this.#text(said);
     this.#inCall = at >= 0;
-    if (this.#inCall) this.#opened += 1;
-    return textOf(said);
+    if (this.#inCall) {
+      this.#held = this.#held.slice(at - said.length + callOpen.length);
+      this.#opened += 1;
+    }
+    return text;
   }
 
   #readCall(): Read[] {
@@ -105,11 +120,18 @@ export class ToolCallReader {
     const isCall = this.#call !== undefined;
     this.#call = undefined;
     if (isCall) this.#calls += 1;
-    return isCall ? [] : textOf(callOpen + unread + callClose);
+    return isCall ? [] : this.#text(callOpen + unread + callClose);
+  }
+
+  /** Text that ends where what is held begins. */
+  #text(text: string): Read[] {
+    if (text === '') return [];
+    const end = this.#readLength - this.#held.length;
+    const skipped = end - text.length - this.#textEnd;
+    this.#textEnd = end;
+    return [{ type: 'text', text, skipped }];
   }
 }
-
-const textOf = (text: string): Read[] => (text === '' ? [] : [{ type: 'text', text }]);
 
 const newId = (): string => randomUUID().replaceAll('-', '').slice(0, 24);
 
