@@ -97,16 +97,19 @@ export async function startEmbedder(
     return reply.scores;
   }
 
+  async function close(): Promise<void> {
+    closed = true;
+    await session?.then((host) => host.kill('the embedder was closed')).catch(() => undefined);
+  }
+
   const { info } = await open();
-  return {
-    info: { dimensions: await dimensionsOf(embed), weightsHash: info.weightsHash },
-    embed,
-    rank,
-    async close() {
-      closed = true;
-      await session?.then((host) => host.kill('the embedder was closed')).catch(() => undefined);
-    },
-  };
+  try {
+    return { info: { dimensions: await dimensionsOf(embed), weightsHash: info.weightsHash }, embed, rank, close };
+  } catch (error) {
+    // Nobody else could: the caller gets no embedder.
+    await close();
+    throw error;
+  }
 }
 
 /** A reranker has no vectors. */

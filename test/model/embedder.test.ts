@@ -2,8 +2,9 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { findModel } from '../../src/inference/downloads/catalog.ts';
 import type { Embedder, Ranker } from '../../src/inference/embedder.ts';
-import { startEmbedder } from '../../src/inference/start-embedder.ts';
+import { embedHostSettings, startEmbedder } from '../../src/inference/start-embedder.ts';
 import { tinyModel, writeModel } from '../support/gguf/tiny-model.ts';
+import { commandLine, eventually } from './host-processes.ts';
 
 interface GoldenCase {
   readonly input: string;
@@ -21,12 +22,33 @@ function cosine(left: ArrayLike<number>, right: ArrayLike<number>): number {
   return dot(left, right) / Math.sqrt(dot(left, left) * dot(right, right));
 }
 
-function onlyEmbedHost(): number {
+function childrenWith(words: string): number[] {
   const children = readFileSync(`/proc/${process.pid}/task/${process.pid}/children`, 'utf8').trim().split(' ');
-  const [id, ...others] = children.filter((child) => readFileSync(`/proc/${child}/cmdline`).includes('embed-host'));
-  if (id === undefined || others.length > 0) throw new Error('there should be exactly one host');
-  return Number(id);
+  return children.map(Number).filter((id) => id > 0 && commandLine(id).includes(words));
 }
+
+function onlyEmbedHost(): number {
+  const [id, ...others] = childrenWith('embed-host');
+  if (id === undefined || others.length > 0) throw new Error('there should be exactly one host');
+  return id;
+}
+
+/** Gets ready, and fails all it is asked. */
+const failingHost = `
+  const socket = new (require('node:net').Socket)({ fd: 3, readable: true, writable: true });
+  const say = (message) => {
+    const body = Buffer.from(JSON.stringify([message]));
+    const length = Buffer.alloc(4);
+    length.writeUInt32BE(body.length);
+    socket.write(Buffer.concat([length, body]));
+  };
+  const info = { architecture: 'bert', device: 'cpu', contextTokens: 1, takesTools: false, weightsHash: '' };
+  socket.once('data', () => {
+    say({ type: 'ready', info });
+    socket.on('data', () => say({ type: 'failed', id: 1, failure: { kind: 'crashed', message: 'cannot embed' } }));
+  });
+  socket.on('close', () => process.exit());
+`;
 
 describe('the bundled embedding', () => {
   let embedder: Embedder & Ranker;
@@ -95,6 +117,12 @@ describe('an embedding host that cannot be had', () => {
     await expect(startEmbedder({ modelPath: 'package.json', threads: 1 })).rejects.toMatchObject({
       kind: 'unavailable',
     });
+  });
+
+  test('a host that fails the first text it is asked for is not left running', async () => {
+    const settings = { ...embedHostSettings(), arguments: ['--eval', failingHost] };
+    await expect(startEmbedder({ modelPath, threads: 1 }, settings)).rejects.toMatchObject({ kind: 'crashed' });
+    await eventually(() => expect(childrenWith('cannot embed')).toEqual([]));
   });
 
   test('a host that dies fails what it was asked, and is not started again at once', async () => {
