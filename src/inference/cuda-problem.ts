@@ -62,8 +62,18 @@ const loaderFolder = '/etc/ld.so.conf.d';
 /** Where the loader was told to look. */
 function configuredFolders(): string[] {
   const files = namesIn(loaderFolder).filter((name) => name.endsWith('.conf'));
-  const lines = files.flatMap((name) => readFileSync(join(loaderFolder, name), 'utf8').split('\n'));
+  const lines = files.flatMap((name) => linesOf(join(loaderFolder, name)));
   return lines.map((line) => line.trim()).filter((line) => line.startsWith('/'));
 }
 
-const namesIn = (folder: string): string[] => (existsSync(folder) ? readdirSync(folder) : []);
+const namesIn = (folder: string): string[] => orNone(() => readdirSync(folder));
+const linesOf = (file: string): string[] => orNone(() => readFileSync(file, 'utf8').split('\n'));
+
+/** The loader passes over what it cannot read, and so do we. */
+function orNone(read: () => string[]): string[] {
+  try {
+    return read();
+  } catch {
+    return [];
+  }
+}

@@ -1,4 +1,4 @@
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { chmodSync, mkdirSync, mkdtempSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { expect, test } from 'vitest';
@@ -32,5 +32,17 @@ test('libraries are found where the loader is told to look', () => {
   expect(cudaFacts(`/nowhere:${folder}`).libraries.has('libcudart.so.99')).toBe(true);
   expect(cudaFacts('').libraries.has('libcudart.so.99')).toBe(false);
   expect(cudaFacts('').libraries.has('libc.so.6')).toBe(true);
+  rmSync(folder, { recursive: true });
+});
+
+test('what is no readable folder in the library path is passed over', () => {
+  const folder = mkdtempSync(join(tmpdir(), 'orchestra-cuda-'));
+  const file = join(folder, 'libcudart.so.99');
+  const closed = join(folder, 'closed');
+  writeFileSync(file, '');
+  mkdirSync(closed, { mode: 0o000 });
+  const { libraries } = cudaFacts([file, closed, `${file}/below`, 'a\0b', folder].join(':'));
+  expect(libraries.has('libcudart.so.99')).toBe(true);
+  chmodSync(closed, 0o700);
   rmSync(folder, { recursive: true });
 });
