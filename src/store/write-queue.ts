@@ -14,7 +14,7 @@ export interface WriteQueue {
   single<Result>(statement: () => Result): Result;
   /** Runs now, in one transaction with everything deferred before. @throws when the database cannot be written. */
   transaction<Result>(work: () => Result): Result;
-  /** @throws when the database cannot be written; what was deferred stays deferred. */
+  /** @throws when the database cannot be written; what was deferred stays deferred, and is tried again by itself. */
   flush(): void;
 }
 
@@ -48,26 +48,29 @@ export function createWriteQueue(database: Database): WriteQueue {
     if (waiting.length > 0) transaction(() => undefined);
   };
   const commit = () => {
+    clearTimeout(timer);
     timer = undefined;
     try {
       flush();
-    } catch {
+    } catch (error) {
       stuck = true;
-      timer = setTimeout(commit, retryAfterMs);
+      timer = setTimeout(commitInTime, retryAfterMs);
+      throw error;
     }
+  };
+  const commitInTime = () => {
+    try {
+      commit();
+    } catch {}
   };
 
   return {
     defer: (write) => {
       waiting.push(write);
-      timer ??= setTimeout(commit, commitAfterMs);
+      timer ??= setTimeout(commitInTime, commitAfterMs);
     },
     single: (statement) => (stuck ? transaction(statement) : statement()),
     transaction,
-    flush: () => {
-      clearTimeout(timer);
-      timer = undefined;
-      flush();
-    },
+    flush: commit,
   };
 }
