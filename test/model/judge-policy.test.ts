@@ -156,7 +156,8 @@ describe.each(models)('$name as a judge', ({ model, skip }) => {
 
   test.skipIf(skip)('follows a swap of two prices exactly', async () => {
     const preferences = { weights: { quality: 0.5, cost: 0.5, latency: 0 } };
-    const before = await ask(opened, preferences);
+    // Both engines are new: what one read before changes how it cuts its batches, and so the sixth digit.
+    const before = await ask(await start({ model }), preferences);
     const after = await ask(await start({ model, prices: [1, 0.5] }), preferences);
     expect(chance(before, 'answer-2')).toBeGreaterThan(chance(before, 'answer-3'));
     expect(chance(after, 'answer-3')).toBeCloseTo(chance(before, 'answer-2'), 10);
