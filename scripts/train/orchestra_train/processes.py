@@ -22,6 +22,13 @@ def join_processes() -> None:
         dist.init_process_group("cpu:gloo,cuda:nccl" if torch.cuda.is_available() else "gloo")
 
 
+def leave_processes() -> None:
+    """All wait for the last: who ends while another still talks to it may take that one down."""
+    if dist.is_initialized():
+        dist.barrier()
+        dist.destroy_process_group()
+
+
 def count() -> int:
     return dist.get_world_size() if dist.is_initialized() else 1
 

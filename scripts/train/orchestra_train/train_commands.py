@@ -13,7 +13,7 @@ from .grpo import GrpoSettings, train_grpo
 from .journal import Journal
 from .model import add_adapter
 from .policy import BeliefsPolicy, Policy, SlotsPolicy
-from .processes import is_first, join_processes
+from .processes import is_first, join_processes, leave_processes
 from .reward import REWARDS
 from .sft import SftSettings, train_sft
 from .smoke import smoke
@@ -109,6 +109,7 @@ def _grpo(arguments: argparse.Namespace) -> None:
 def _show(journal: Journal) -> None:
     if is_first():
         print(journal.plot())
+    leave_processes()
 
 
 def _export(arguments: argparse.Namespace) -> None:

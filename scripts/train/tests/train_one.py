@@ -7,7 +7,7 @@ import torch
 from test_training import SHAPE, SLOTS, fresh_policy
 
 from orchestra_train.grpo import GrpoSettings, train_grpo
-from orchestra_train.processes import join_processes
+from orchestra_train.processes import join_processes, leave_processes
 from orchestra_train.sft import SftSettings, train_sft
 
 
@@ -20,6 +20,7 @@ def main() -> None:
         train_sft(policy, SHAPE, SLOTS, SftSettings(6, episodes=5, at_once=2), folder)
     else:
         train_grpo(policy, SHAPE, SLOTS, GrpoSettings(4, episodes=3, rollouts=4, filter="none", entropy=0.01), folder)
+    leave_processes()
 
 
 if __name__ == "__main__":
