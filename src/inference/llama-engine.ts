@@ -1,17 +1,16 @@
 import type { Token } from 'node-llama-cpp';
 import { adapterCopies } from './adapter-file.ts';
 import { chatTemplate } from './chat-template.ts';
-import {
-  EngineFailure,
-  type EngineInfo,
-  type EngineOptions,
-  type GenerateEvent,
-  type GenerateRequest,
-  type InferenceEngine,
-  type JudgeRequest,
-  type JudgeResult,
-  type ScoreRequest,
-  type ScoreResult,
+import type {
+  EngineInfo,
+  EngineOptions,
+  GenerateEvent,
+  GenerateRequest,
+  InferenceEngine,
+  JudgeRequest,
+  JudgeResult,
+  ScoreRequest,
+  ScoreResult,
 } from './engine.ts';
 import { generateText, planGenerate } from './generate.ts';
 import { grammarsOf } from './grammars.ts';
