@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createLedger, type Hold, isRefusal, type Ledger } from '../../src/cost/ledger.ts';
+import { createLedger, type Hold, isRefusal, type Ledger, type OnOverrun } from '../../src/cost/ledger.ts';
 import { nanoUsd, zeroUsd } from '../../src/cost/money.ts';
 import type { PriceBook } from '../../src/cost/price-book.ts';
 import { ratesFrom } from '../../src/cost/rates.ts';
@@ -23,10 +23,10 @@ const book: PriceBook = new Map(
   ]),
 );
 
-function openLedger(): { ledger: Ledger; store: ReturnType<typeof createChargeStore> } {
+function openLedger(priceBook = prices, onOverrun?: OnOverrun) {
   const database = openDatabase(':memory:');
   const store = createChargeStore(database, createWriteQueue(database));
-  return { ledger: createLedger(store, prices, () => Date.UTC(2026, 10, 30)), store };
+  return { ledger: createLedger(store, priceBook, () => Date.UTC(2026, 10, 30), onOverrun), store };
 }
 
 const openBudget = (ledger: Ledger, runId: string, maxCost?: number, maxCostPerDay?: number) =>
@@ -75,14 +75,7 @@ describe('ledger', () => {
 
   test('tells which meters were over their own bound, and only when the whole was', () => {
     const told: string[][] = [];
-    const database = openDatabase(':memory:');
-    const store = createChargeStore(database, createWriteQueue(database));
-    const ledger = createLedger(
-      store,
-      book,
-      () => 0,
-      (meters) => told.push([...meters]),
-    );
+    const { ledger } = openLedger(book, (meters) => told.push([...meters]));
     const budget = openBudget(ledger, 'r');
     const of = (first: number, second: number) =>
       [first, second].map((inputTokens, at) => ({ meter: `meter-${at}`, usage: usageOf({ inputTokens }) }));
@@ -93,14 +86,7 @@ describe('ledger', () => {
 
   test('blames nobody for an estimate, nor for input whose bound is one', () => {
     const told: string[][] = [];
-    const database = openDatabase(':memory:');
-    const store = createChargeStore(database, createWriteQueue(database));
-    const ledger = createLedger(
-      store,
-      book,
-      () => 0,
-      (meters) => told.push([...meters]),
-    );
+    const { ledger } = openLedger(book, (meters) => told.push([...meters]));
     const budget = openBudget(ledger, 'r');
     const of = (inputTokens: number, outputTokens: number, estimated: boolean) => [
       { meter: 'meter-0', usage: usageOf({ inputTokens, outputTokens }), estimated },

@@ -96,15 +96,7 @@ def _reply(pair: tuple[Episode, Episode], slot_id: str) -> Reply:
 
 def first_utilities(episode: Episode, allowed: list[str], contract: Contract) -> dict[tuple[str, str], float]:
     """What each first choice is worth under true beliefs, by role and slot."""
-    open_slots = [number for number, slot in enumerate(episode.slots) if slot.id in allowed]
-    seen = replace(
-        episode,
-        slots=tuple(episode.slots[number] for number in open_slots),
-        chances=episode.chances[open_slots],
-        luck=episode.luck[open_slots],
-        answers=tuple(episode.answers[number] for number in open_slots),
-    )
-    run = Run(seen, contract, np.random.default_rng(0))
+    run = Run(episode.among(allowed), contract, np.random.default_rng(0))
     choices = run.choices()
     found = outlooks(run, choices, true_beliefs(run), contract)
     return {(choice["role"], choice["slot"]): float(one.utility) for choice, one in zip(choices, found, strict=True)}

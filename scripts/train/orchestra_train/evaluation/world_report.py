@@ -1,7 +1,6 @@
 """The simulated world through the gateway: nothing recorded is needed, and the best feasible policy is known."""
 
 from collections.abc import Sequence
-from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -58,15 +57,7 @@ def _best_feasible(world: World, rules: Contract) -> Measured:
     """The search under true beliefs; a limit on money holds for the slot alone, not yet for the sum of the run."""
     runs = []
     for task, episode in enumerate(world.episodes):
-        allowed = world.scenario.admissible(task)
-        kept = [number for number, slot in enumerate(episode.slots) if slot.id in allowed]
-        seen = replace(
-            episode,
-            slots=tuple(episode.slots[number] for number in kept),
-            chances=episode.chances[kept],
-            luck=episode.luck[kept],
-            answers=tuple(episode.answers[number] for number in kept),
-        )
+        seen = episode.among(world.scenario.admissible(task))
         runs.append(best_run(seen, rules, np.random.default_rng(task)))
     return Measured(
         right=np.array([float(run.correct) for run in runs]),

@@ -1,5 +1,6 @@
 """One problem with one roster under one preference, and the run through it, turn by turn."""
 
+from collections.abc import Collection
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -45,10 +46,19 @@ class Episode:
         """The same problem and tools on another day: what is left to chance falls anew."""
         return replace(self, luck=rng.random(len(self.slots)))
 
+    def among(self, slot_ids: Collection[str]) -> "Episode":
+        """The same problem with some of its tools, such as those that limits admit."""
+        kept = [number for number, slot in enumerate(self.slots) if slot.id in slot_ids]
+        return replace(
+            self,
+            slots=tuple(self.slots[number] for number in kept),
+            chances=self.chances[kept],
+            luck=self.luck[kept],
+            answers=tuple(self.answers[number] for number in kept),
+        )
 
-def fresh_episode(
-    rng: Rng, shape: WorldShape, unseen: bool = False, roster: list[WorldSlot] | None = None
-) -> Episode:
+
+def fresh_episode(rng: Rng, shape: WorldShape, unseen: bool = False, roster: list[WorldSlot] | None = None) -> Episode:
     """With fresh tools, unless a roster is given."""
     domain = NAMES[rng.integers(len(NAMES))]
     slots = fresh_roster(rng, shape, unseen) if roster is None else roster
