@@ -11,12 +11,12 @@ from tqdm import tqdm
 
 from .toolscale.checks import judge
 from .toolscale.dataset import load_domains, load_tasks, read_lines, replace_text, save_domain, save_tasks
+from .toolscale.domain_words import DOMAINS
 from .toolscale.endpoint import BudgetSpent, Endpoint, EndpointFailed
+from .toolscale.model_output import Malformed
 from .toolscale.pipeline import Pipeline, PipelineShape
 from .toolscale.records import make_domain
 from .toolscale.tasks import make_tasks
-from .toolscale.words import DOMAINS
-from .toolscale.written import Malformed
 
 
 def add_tool_commands(commands: Any) -> None:

@@ -9,11 +9,11 @@ from hypothesis import strategies as st
 
 from orchestra_train import cli
 from orchestra_train.toolscale.checks import golden_error, golden_solver, idle_solves, judge, score
+from orchestra_train.toolscale.domain_words import DOMAINS
 from orchestra_train.toolscale.environment import Domain, Environment
 from orchestra_train.toolscale.operations import ToolError, run_tool, state_hash
 from orchestra_train.toolscale.records import make_domain
 from orchestra_train.toolscale.tasks import make_tasks
-from orchestra_train.toolscale.words import DOMAINS
 
 MADE = {words.name: (domain := make_domain(words, 3), make_tasks(words, domain, 12, 3)) for words in DOMAINS}
 CHANGING = ("cancel", "change", "set", "update", "transfer")

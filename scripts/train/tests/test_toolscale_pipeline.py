@@ -12,8 +12,8 @@ from orchestra_train import cli
 from orchestra_train.toolscale.checks import golden_solver, score
 from orchestra_train.toolscale.dataset import load_domains, load_tasks
 from orchestra_train.toolscale.endpoint import BudgetSpent, Endpoint, EndpointFailed
+from orchestra_train.toolscale.model_output import Malformed, json_in, record_in, schema_in, task_in, tool_in
 from orchestra_train.toolscale.pipeline import Pipeline, PipelineShape
-from orchestra_train.toolscale.written import Malformed, json_in, record_in, schema_in, task_in, tool_in
 
 SCHEMA = {
     "members": {"id": "string", "name": "string", "loans": "integer"},

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from .domain_words import DomainWords
 from .environment import Call, Domain, Environment
 from .operations import Record
-from .words import DomainWords
 
 Rng = np.random.Generator
 

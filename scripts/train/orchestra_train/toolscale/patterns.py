@@ -3,8 +3,8 @@
 from collections.abc import Sequence
 from typing import Any
 
+from .domain_words import DomainWords
 from .operations import Tool
-from .words import DomainWords
 
 
 def domain_tools(words: DomainWords) -> list[Tool]:

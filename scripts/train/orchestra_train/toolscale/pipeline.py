@@ -14,8 +14,7 @@ from . import operations, prompts
 from .checks import golden_error, idle_solves, score
 from .endpoint import Endpoint, EndpointFailed
 from .environment import Call, Domain, Environment
-from .operations import Database, Tool, ToolError
-from .written import (
+from .model_output import (
     Malformed,
     Schema,
     empty_database,
@@ -27,6 +26,7 @@ from .written import (
     texts_in,
     tool_in,
 )
+from .operations import Database, Tool, ToolError
 
 Fitting = TypeVar("Fitting")
 

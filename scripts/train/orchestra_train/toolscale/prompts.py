@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from .environment import Domain
+from .model_output import Schema
 from .operations import Database
-from .written import Schema
 
 ONLY_JSON = "Reply with JSON alone."
 SHOWN_RECORDS = 12

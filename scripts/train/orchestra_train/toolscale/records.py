@@ -2,10 +2,10 @@
 
 import numpy as np
 
+from .domain_words import DomainWords
 from .environment import Domain
 from .operations import Database, Record
 from .patterns import domain_tools
-from .words import DomainWords
 
 FIRST = ("Ada", "Bela", "Cem", "Dara", "Edo", "Fay", "Gus", "Hana", "Ivo", "June", "Kofi", "Lena", "Milo", "Nia")
 LAST = ("Abara", "Brandt", "Costa", "Dunn", "Egli", "Falk", "Grant", "Haas", "Ito", "Jensen", "Kerr", "Lund", "Moss")

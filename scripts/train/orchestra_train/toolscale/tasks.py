@@ -5,10 +5,10 @@ from typing import Any
 import numpy as np
 
 from .checks import golden_error, golden_solver, idle_solves, score
+from .domain_words import DomainWords
 from .environment import Call, Domain
 from .intents import HARDER, SIMPLE, WITH_FALLBACK, Intent, NothingToDo, Rng, Scene, Want, start_scene
 from .operations import ToolError
-from .words import DomainWords
 
 BASIS = ("execution", "process", "completeness")
 MOST_TRIES = 200
