@@ -51,8 +51,11 @@ export function ratesFrom(price: PriceText): Rates {
   };
 }
 
-const dearest = (...rates: readonly bigint[]): bigint =>
-  rates.reduce((left, right) => (left > right ? left : right), 0n);
+function dearest(...rates: readonly bigint[]): bigint {
+  let most = 0n;
+  for (const rate of rates) if (rate > most) most = rate;
+  return most;
+}
 
 /**
  * For upper bounds and estimates: each kind at the dearest rate that its tokens may turn out to have. Input may have been

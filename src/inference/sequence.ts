@@ -181,7 +181,7 @@ export class Sequence {
 
   async *#write<Written>(
     tokens: readonly Token[],
-    begin: (rest: Token[]) => AsyncGenerator<Written, void | Token, Token | undefined>,
+    begin: (rest: Token[]) => AsyncGenerator<Written, unknown, Token | undefined>,
     replacement: () => Token | undefined,
     signal: AbortSignal,
   ): AsyncGenerator<Written, void> {

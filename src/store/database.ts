@@ -68,6 +68,7 @@ const migrations: readonly string[] = [
    DELETE FROM charges WHERE state = 'held';
    DROP INDEX IF EXISTS charges_held;
    ALTER TABLE accounts DROP COLUMN held_nano;`,
+  'CREATE INDEX charges_by_time ON charges (at_ms);',
 ];
 
 /** Sixteen megabytes of log. */
