@@ -28,7 +28,6 @@ def add_card_commands(commands: Any) -> None:
     train.add_argument("--learning-rate", type=float, default=5e-4)
     train.add_argument("--outcomes", type=float, default=0.0, help="share of problems with recorded outcomes")
     train.add_argument("--start", type=float, default=0.0, help="where the curriculum begins, up to 1")
-    train.add_argument("--grown", type=float, default=0.4, help="part of the run until cards have their full length")
     train.add_argument("--frozen-layers", type=int, default=0, help="first layers whose adapters do not learn")
     train.add_argument("--seed", type=int, default=1)
     train.set_defaults(run=_train)
@@ -73,7 +72,6 @@ def _train(arguments: argparse.Namespace) -> None:
         arguments.cards,
         arguments.learning_rate,
         arguments.seed,
-        grown=arguments.grown,
         start=arguments.start,
         outcomes=arguments.outcomes,
     )

@@ -1,5 +1,6 @@
 """Llama and Qwen3 in plain torch. Parameters are named and laid out as in a GGUF, so that nothing is permuted."""
 
+from collections.abc import Collection
 from dataclasses import dataclass
 
 import torch
@@ -124,6 +125,12 @@ class Decoder(nn.Module):
 
     def forward(self, tokens: Tensor, positions: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
         """tokens, positions: [B, T]; mask: [B, T, T], true where seen; causal by default. -> states [B, T, width]"""
+        return self.midway(tokens, positions, mask, ())[0]
+
+    def midway(
+        self, tokens: Tensor, positions: Tensor | None, mask: Tensor | None, layers: Collection[int]
+    ) -> tuple[Tensor, dict[int, Tensor]]:
+        """The states, and what the residual stream holds behind each of the named layers, as it is."""
         length = tokens.shape[1]
         if positions is None:
             positions = torch.arange(length, device=tokens.device).expand_as(tokens)
@@ -134,9 +141,12 @@ class Decoder(nn.Module):
         x = self.token_embd(tokens)
         hidden = torch.zeros_like(mask, dtype=x.dtype).masked_fill(~mask, float("-inf"))[:, None]
         turn = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
-        for block in self.blk:
+        seen = {}
+        for number, block in enumerate(self.blk, 1):
             x = block(x, turn, hidden)
-        return self.output_norm(x)
+            if number in layers:
+                seen[number] = x
+        return self.output_norm(x), seen
 
     def logits(self, states: Tensor) -> Tensor:
         """[..., width] -> [..., vocabulary]; call it on the few states that need it."""

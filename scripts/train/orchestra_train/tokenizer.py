@@ -61,6 +61,10 @@ class TextTokenizer:
         cuts = [0, *(match.end() for match in self._tag_beginnings.finditer(text)), len(text)]
         return [token for start, end in pairwise(cuts) for token in self._plain(text[start:end])]
 
+    def ends(self, text: str) -> list[int]:
+        """Where each token of a text without tags ends, in code points."""
+        return [end for _, end in self._bpe.encode(text, add_special_tokens=False).offsets]
+
     def decode(self, ids: Sequence[int]) -> str:
         return self._bpe.decode(list(ids), skip_special_tokens=False)
 

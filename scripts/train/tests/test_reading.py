@@ -1,6 +1,5 @@
 """Cards mean what they say, training never sees what evaluation holds back, and a run of card reading goes on."""
 
-import json
 from pathlib import Path
 
 import numpy as np
@@ -12,13 +11,16 @@ from orchestra_train.gguf_file import tiny_model
 from orchestra_train.model import add_adapter, freeze_adapters
 from orchestra_train.reading.cards import CHANCES, OVERALL, Card, CardShape, Statement, fresh_card, read_card
 from orchestra_train.reading.evaluate import Choosing, evaluate_choices, utilities_of, weights_of
+from orchestra_train.reading.hints import Probes, hints_of
+from orchestra_train.reading.midway import read_midway
 from orchestra_train.reading.outcomes import fit_chances, outcome_loss, unlikelihood
 from orchestra_train.reading.problems import ProblemSource, open_subjects
 from orchestra_train.reading.reader import Reader, halve_frozen
 from orchestra_train.reading.rosters import GAINS, Reading, ReadingShape, Tool, as_grades, fresh_reading
-from orchestra_train.reading.subjects import GROUPS, HIDDEN, SUBJECTS, halves
-from orchestra_train.reading.train import CardSettings, train_cards
-from orchestra_train.reading.wishes import UNSPOKEN, WISHES, fresh_wish
+from orchestra_train.reading.subjects import GROUPS, HIDDEN, SUBJECTS
+from orchestra_train.reading.train import CardSettings, Curriculum, train_cards
+from orchestra_train.reading.wishes import STRENGTHS, UNSPOKEN, fresh_wish
+from orchestra_train.reading.wordings import SECTIONS
 from orchestra_train.tokenizer import TextTokenizer, tiny_tokenizer
 
 BELIEFS, RULES = load_contract("beliefs-1"), load_contract("slots-2")
@@ -65,12 +67,13 @@ def test_a_card_tells_every_grade_as_often_and_apart_from_what_else_it_says() ->
 
 
 def test_training_shows_no_wording_task_or_subject_that_evaluation_holds_back() -> None:
-    shown = json.dumps([[one.problem, *(tool.quality for tool in one.tools)] for one in readings(300, unseen=False)])
-    for subject in SUBJECTS.values():
-        hidden = subject.name in HIDDEN
-        names = subject.names[1] if not hidden else (*subject.names[0], *subject.names[1])
-        assert not [name for name in names if f" {name}" in shown.lower() and name not in ("coding", "holidays")]
-        assert not [task for task in subject.tasks[1] if "{" not in task and task in shown]
+    for one in readings(300, unseen=False):
+        tasks = [task for subject in SUBJECTS.values() for task in subject.tasks[1]]
+        assert one.subject not in HIDDEN and one.problem not in tasks
+        for statement in (statement for tool in one.tools for statement in tool.card.statements):
+            for about, name in zip(statement.about, statement.names, strict=False):
+                allowed = GROUPS[about] if about in GROUPS else SUBJECTS[about].names
+                assert about not in HIDDEN and name in allowed[0]
     assert not set(open_subjects(unseen=False)) & set(HIDDEN)
     assert all(subject.group in GROUPS for subject in SUBJECTS.values())
 
@@ -79,6 +82,8 @@ def test_every_list_of_words_has_a_seen_and_an_unseen_half() -> None:
     for subject in SUBJECTS.values():
         assert all(subject.names) and all(subject.tasks), subject.name
         assert not set(subject.names[0]) & set(subject.names[1])
+    for name, (seen, unseen) in SECTIONS.items():
+        assert seen and unseen and not set(seen) & set(unseen), name
 
 
 def test_evidence_that_answers_lifts_and_helpers_have_no_second_go() -> None:
@@ -105,7 +110,7 @@ def test_a_wish_says_nothing_of_what_it_does_not_speak_of() -> None:
     for seed in range(200):
         wish = fresh_wish(np.random.default_rng(seed), unseen=False)
         for axis, grade in zip(UNSPOKEN, wish.grades, strict=True):
-            spoken = any(part in wish.text for listed in WISHES[axis].values() for part in halves(listed)[0])
+            spoken = any(part in wish.text for one in STRENGTHS for part in SECTIONS[f"wish {axis} {one}"][0])
             assert spoken or grade == UNSPOKEN[axis]
 
 
@@ -136,6 +141,49 @@ def test_half_precision_reads_nearly_the_same() -> None:
     trees = [whole.tree(one) for one in readings(3, unseen=False)]
     for exact, rough in zip(whole.grades(trees), half.grades(trees), strict=True):
         assert (exact - rough).abs().max() < 0.05
+
+
+def test_hints_point_at_names_and_statements_and_tell_which_are_meant() -> None:
+    law = Statement(("law", "cooking"), 0.9, "superb at torts and roasts", ("torts", "roasts"))
+    whole = Statement((OVERALL,), 0.3, "weak overall")
+    card = Card((Statement((), None, "writes briefly"), law, whole))
+    aside, named, overall = hints_of(card, "law")
+    assert card.text[: named.end].endswith("roasts.") and card.text[: aside.end] == "Writes briefly."
+    assert [(card.text[:end].split()[-1], meant) for end, meant in named.name_ends] == [
+        ("torts", True),
+        ("roasts", False),
+    ]
+    assert (aside.bearing, named.bearing, overall.bearing) == (0, 3, 1)
+    assert (aside.chance, named.chance, overall.chance) == (None, 0.9, 0.3)
+    assert [hint.bearing for hint in hints_of(card, "geometry")] == [0, 0, 1]
+
+
+def test_reading_midway_gives_the_same_grades_and_hints_that_can_be_learnt() -> None:
+    reader = fresh_reader()
+    torch.manual_seed(1)
+    probes = Probes(32, reader.model.config.layers)
+    [reading] = readings(1, unseen=False)
+    midway = read_midway(reader, probes, reading)
+    [grades] = reader.grades([reader.tree(reading)])
+    assert torch.allclose(midway.grades, grades, atol=1e-5)
+    optimizer = torch.optim.Adam(probes.parameters(), lr=0.05)
+    first = midway.hint_loss.item()
+    for _ in range(60):
+        optimizer.zero_grad()
+        loss = read_midway(reader, probes, reading).hint_loss
+        loss.backward()
+        optimizer.step()
+    assert loss.item() < first / 2
+
+
+def test_cards_grow_only_while_the_reader_keeps_up() -> None:
+    curriculum = Curriculum(level=0.2)
+    for _ in range(100):
+        curriculum.advance(0.5)
+    assert curriculum.level == 0.2
+    for _ in range(300):
+        curriculum.advance(0.95)
+    assert curriculum.level == 1.0
 
 
 def test_a_killed_run_goes_on_with_the_same_losses(tmp_path: Path) -> None:

@@ -6,10 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from . import wordings
-from .subjects import GROUPS, SUBJECTS, halves
+from .subjects import GROUPS, SUBJECTS
+from .wordings import Rng, choose, worded
 
-Rng = np.random.Generator
 # What the five grades stand for, as in the contract.
 CHANCES = (0.1, 0.3, 0.5, 0.7, 0.9)
 OVERALL = "overall"
@@ -22,6 +21,8 @@ class Statement:
     about: tuple[str, ...]
     chance: float | None
     text: str
+    # What `about` is called in the text, in the same order.
+    names: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Card:
 
     @property
     def text(self) -> str:
-        return " ".join(_sentence(statement.text) for statement in self.statements if statement.text)
+        return " ".join(sentence(statement.text) for statement in self.statements if statement.text)
 
 
 def read_card(card: Card, subject: str) -> float:
@@ -42,15 +43,6 @@ def read_card(card: Card, subject: str) -> float:
     told = [statement.chance for statement in card.statements if statement.chance is not None]
     # Of other subjects only: half way between them and not knowing.
     return 0.5 + (float(np.mean(told)) - 0.5) / 2 if told else 0.5
-
-
-def pick(rng: Rng, listed: str, unseen: bool) -> str:
-    options = halves(listed)[unseen]
-    return options[rng.integers(len(options))]
-
-
-def choose(rng: Rng, options: Sequence[Any]) -> Any:
-    return options[rng.integers(len(options))]
 
 
 @dataclass(frozen=True)
@@ -85,7 +77,7 @@ def fresh_card(rng: Rng, subject: str, subjects: list[str], shape: CardShape, un
     for other in _others(rng, subject, [name for name in subjects if name not in told], count, siblings):
         statements.append(_graded(rng, [other], shape, unseen))
     if rng.random() < shape.aside:
-        statements.append(Statement((), None, pick(rng, wordings.ASIDES, unseen)))
+        statements.append(Statement((), None, worded(rng, "asides", unseen)))
     return Card(tuple(_shuffled(rng, statements)))
 
 
@@ -93,10 +85,10 @@ def relative_card(rng: Rng, subject: str, subjects: list[str], unseen: bool) -> 
     """One line: a grade on the whole, and where the tool is above or below it."""
     whole = int(rng.integers(1, 4))
     first, second = _shuffled(rng, [subject, *_others(rng, subject, subjects, 1, siblings=False)])
-    best = pick(rng, wordings.BEST, unseen).replace("{d}", _name(rng, first, unseen))
-    worst = pick(rng, wordings.WORST, unseen).replace("{d}", _name(rng, second, unseen))
+    best = worded(rng, "best", unseen).replace("{d}", _name(rng, first, unseen))
+    worst = worded(rng, "worst", unseen).replace("{d}", _name(rng, second, unseen))
     parts = [
-        Statement((OVERALL,), CHANCES[whole], pick(rng, wordings.OVERALL[whole], unseen)),
+        Statement((OVERALL,), CHANCES[whole], worded(rng, f"overall {whole}", unseen)),
         Statement((first,), CHANCES[whole + 1], best),
         Statement((second,), CHANCES[whole - 1], worst),
     ]
@@ -114,30 +106,32 @@ def _others(rng: Rng, subject: str, subjects: list[str], count: int, siblings: b
 
 
 def _graded(rng: Rng, about: list[str], shape: CardShape, unseen: bool) -> Statement:
-    listed = _list([_name(rng, one, unseen) for one in about])
+    names = tuple(_name(rng, one, unseen) for one in about)
+    listed = _list(list(names))
     if rng.random() < shape.measured:
-        chance, text = _measured(rng, wordings.MEASURED, unseen)
-        return Statement(tuple(about), chance, text.replace("{d}", listed))
+        chance, text = _measured(rng, "measured", unseen)
+        return Statement(tuple(about), chance, text.replace("{d}", listed), names)
     grade = int(rng.integers(5))
-    return Statement(tuple(about), CHANCES[grade], pick(rng, wordings.GRADED[grade], unseen).replace("{d}", listed))
+    text = worded(rng, f"graded {grade}", unseen).replace("{d}", listed)
+    return Statement(tuple(about), CHANCES[grade], text, names)
 
 
 def _overall(rng: Rng, shape: CardShape, unseen: bool) -> Statement:
     if rng.random() < shape.measured:
-        return Statement((OVERALL,), *_measured(rng, wordings.MEASURED_OVERALL, unseen))
+        return Statement((OVERALL,), *_measured(rng, "measured overall", unseen))
     grade = int(rng.integers(5))
-    return Statement((OVERALL,), CHANCES[grade], pick(rng, wordings.OVERALL[grade], unseen))
+    return Statement((OVERALL,), CHANCES[grade], worded(rng, f"overall {grade}", unseen))
 
 
-def _measured(rng: Rng, listed: str, unseen: bool) -> tuple[float, str]:
-    text = pick(rng, listed, unseen)
+def _measured(rng: Rng, section: str, unseen: bool) -> tuple[float, str]:
+    text = worded(rng, section, unseen)
     percent = int(rng.integers(1, 10)) * 10 if "{n}" in text else int(rng.integers(10, 98))
     return percent / 100, text.replace("{p}", str(percent)).replace("{n}", str(percent // 10))
 
 
 def _name(rng: Rng, about: str, unseen: bool) -> str:
     if about in GROUPS:
-        return pick(rng, GROUPS[about], unseen)
+        return choose(rng, GROUPS[about][unseen])
     return choose(rng, SUBJECTS[about].names[unseen])
 
 
@@ -149,5 +143,5 @@ def _shuffled(rng: Rng, items: Sequence[Any]) -> list[Any]:
     return [items[index] for index in rng.permutation(len(items))]
 
 
-def _sentence(text: str) -> str:
+def sentence(text: str) -> str:
     return text[0].upper() + text[1:] + ("" if text.endswith((".", "*")) else ".")

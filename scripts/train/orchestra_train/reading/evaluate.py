@@ -14,11 +14,11 @@ from ..contract.phrase import AXES
 from ..world.decide import Beliefs, outlooks
 from ..world.episode import PROFILES, Episode, Run
 from ..world.roster import LEVELS, WorldSlot
-from .cards import Rng
 from .problems import problem_source
 from .reader import Reader
 from .rosters import Reading, ReadingShape, fresh_reading
 from .wishes import Wish, fresh_wish
+from .wordings import Rng
 
 EVALUATION_SEED = 20_000
 # A wish is read in half of the episodes; in the others the weights are given.

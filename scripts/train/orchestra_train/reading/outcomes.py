@@ -11,9 +11,9 @@ from torch import Tensor
 from ..contract.evidence import no_evidence
 from ..replay import read_split
 from ..world.replay_world import RecordedPack, read_recorded
-from .cards import Rng
 from .reader import Reader
 from .rosters import Reading, Tool
+from .wordings import Rng
 
 PACKS = ("llmrouter", "zeroeval")
 CARDS = ("exact", "exact", "verbal")

@@ -4,8 +4,8 @@ from dataclasses import dataclass
 from functools import cache
 
 from ..replay import read_split, replay_folder
-from .cards import Rng, choose
 from .subjects import HIDDEN, SUBJECTS
+from .wordings import Rng, choose
 
 # Domains of the replay packs by the subjects of the cards. The packs' held-out domains are not read in training.
 RECORDED = {

@@ -1,5 +1,6 @@
 """The model as a reader: grades of tools and of wishes in log-probabilities, prompts as the gateway renders them."""
 
+from bisect import bisect_left
 from collections.abc import Sequence
 from contextlib import AbstractContextManager
 
@@ -21,31 +22,39 @@ class Reader:
     def __init__(self, model: Decoder, tokenizer: TextTokenizer, contract: Contract, half: bool = False) -> None:
         self.model = model
         self.contract = contract
-        self._encode = tokenizer.encode_segments
-        self._grade_ids = [self._encode(segments)[0] for segments in grade_segments(contract)]
+        self.encode = tokenizer.encode_segments
+        self._ends = tokenizer.ends
+        self._grade_ids = [self.encode(segments)[0] for segments in grade_segments(contract)]
         self._half = half
 
     def tree(self, example: Reading | Wish) -> Tree:
         if isinstance(example, Wish):
             return Tree(
-                self._encode(wish_prefix(example.text, self.contract)),
-                [self._encode(branch) for branch in wish_branches(self.contract)],
+                self.encode(wish_prefix(example.text, self.contract)),
+                [self.encode(branch) for branch in wish_branches(self.contract)],
             )
         context = self.model.config.context
         prefix = problem_prefix(example.problem, "", example.evidence, context, self.contract)
         branches = [card_branch(tool.quality, tool.privacy, tool.role, self.contract) for tool in example.tools]
-        return Tree(self._encode(prefix), [self._encode(branch) for branch in branches])
+        return Tree(self.encode(prefix), [self.encode(branch) for branch in branches])
 
     def grades(self, trees: Sequence[Tree]) -> list[Tensor]:
         """Log-probabilities [branches, grades] of each tree; a row each, so that attention stays small."""
-        with self._precision():
+        with self.precision():
             states = [branches for tree in trees for _, branches in tree_states(self.model, [tree], 1)]
-        head = self.model.token_embd.weight if self.model.config.tied else self.model.output.weight
-        rows = head[self._grade_ids].float()
-        ends = [torch.stack([branch[-1] for branch in branches]).float() for branches in states]
-        return [(end @ rows.T).log_softmax(-1) for end in ends]
+        return [self.grades_at(torch.stack([branch[-1] for branch in branches])) for branches in states]
 
-    def _precision(self) -> AbstractContextManager[None]:
+    def grades_at(self, ends: Tensor) -> Tensor:
+        """[branches, width] -> log-probabilities [branches, grades]"""
+        head = self.model.token_embd.weight if self.model.config.tied else self.model.output.weight
+        return (ends.float() @ head[self._grade_ids].float().T).log_softmax(-1)
+
+    def place(self, branch: Sequence[dict[str, str]], part: str, end: int) -> int:
+        """The token that holds the last of `part`'s first `end` code points, in a branch's first text."""
+        text = branch[0]["text"]
+        return bisect_left(self._ends(text), text.index(part) + end)
+
+    def precision(self) -> AbstractContextManager[None]:
         return torch.autocast("cpu", dtype=torch.bfloat16, enabled=self._half)
 
 

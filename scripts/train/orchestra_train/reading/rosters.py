@@ -5,10 +5,10 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..contract.evidence import Evidence, apply_observation, no_evidence
-from . import wordings
-from .cards import Card, CardShape, Rng, Statement, choose, fresh_card, pick, read_card, relative_card
+from .cards import CHANCES, OVERALL, Card, CardShape, Statement, fresh_card, read_card, relative_card
 from .problems import ProblemSource, open_subjects, task_text
 from .subjects import SUBJECTS
+from .wordings import Rng, choose, worded
 
 PLACES = ("any", "no_training", "zdr", "self_hosted", "local")
 GAINS = (1.0, 1.1, 1.3, 1.6, 2.0)
@@ -16,19 +16,6 @@ GAINS = (1.0, 1.1, 1.3, 1.6, 2.0)
 LIFT = 0.2
 MOST_CHANCE = 0.9
 CALCULABLE = ("mathematics", "natural sciences", "computing")
-
-# `{q}` is a question: the problem's own in a document that answers it, another one otherwise.
-DOCUMENTS = (
-    'On the question "{q}" the handbook gives the answer in section {a}.; {q} This page answers it '
-    "with sources.; Asked before: {q} Accepted answer, {b} votes, follows. "
-    "| An expert explains: {q} The solution is worked out below."
-)
-RESULTS = "{a}{b}; result = {a}.{b}; [{a}, {b}] | Answer: {a}{b}"
-FAILURES = (
-    "Traceback: NameError: name 'x' is not defined; SyntaxError: invalid syntax; killed after {a} "
-    "seconds "
-    "| ModuleNotFoundError: no module named 'solver'"
-)
 
 
 @dataclass(frozen=True)
@@ -39,6 +26,7 @@ class Tool:
     quality: str
     privacy: str
     value: float
+    card: Card | None = None
 
 
 @dataclass(frozen=True)
@@ -74,12 +62,12 @@ def fresh_reading(
         if tools and rng.random() < shape.helper:
             role = choose(rng, ["search", "enhance_reasoning"])
             done = searched if role == "search" else calculated
-            quality, gain = _helper(rng, role, subject, known, unseen)
-            tools.append(Tool(role, quality, privacy, 1.0 if done else gain))
+            card, gain = _helper(rng, role, subject, known, unseen)
+            tools.append(Tool(role, card.text, privacy, 1.0 if done else gain, card))
         else:
             card = _answerer(rng, subject, known, shape, unseen)
             chance = max(read_card(card, subject), min(MOST_CHANCE, read_card(card, subject) + lift))
-            tools.append(Tool("answer", card.text, privacy, chance))
+            tools.append(Tool("answer", card.text, privacy, chance, card))
     return Reading(problem, subject, evidence, tuple(tools))
 
 
@@ -89,19 +77,20 @@ def _answerer(rng: Rng, subject: str, known: list[str], shape: ReadingShape, uns
     return fresh_card(rng, subject, known, shape.card, unseen)
 
 
-def _helper(rng: Rng, role: str, subject: str, known: list[str], unseen: bool) -> tuple[str, float]:
+def _helper(rng: Rng, role: str, subject: str, known: list[str], unseen: bool) -> tuple[Card, float]:
     """Helps by its grade where the subject is in its scope, else not at all."""
     fits = rng.random() < 0.7
     others = [name for name in known if SUBJECTS[name].group != SUBJECTS[subject].group]
     scope = [subject] if fits else [choose(rng, others)]
     if rng.random() < 0.4:
         scope.append(choose(rng, others))
-    names = [choose(rng, SUBJECTS[scope[index]].names[unseen]) for index in rng.permutation(len(scope))]
+    scope = [scope[index] for index in rng.permutation(len(scope))]
+    names = tuple(choose(rng, SUBJECTS[one].names[unseen]) for one in scope)
     grade = int(rng.integers(5))
-    scopes = wordings.SEARCH_SCOPE if role == "search" else wordings.CODE_SCOPE
-    text = pick(rng, scopes, unseen).replace("{d}", " and ".join(names))
-    card = Card((Statement((), None, text), Statement((), None, pick(rng, wordings.HELP[grade], unseen))))
-    return card.text, GAINS[grade] if fits else 1.0
+    section = "search scope" if role == "search" else "code scope"
+    text = worded(rng, section, unseen).replace("{d}", " and ".join(names))
+    helps = Statement((OVERALL,), CHANCES[grade], worded(rng, f"help {grade}", unseen))
+    return Card((Statement(tuple(scope), None, text, names), helps)), GAINS[grade] if fits else 1.0
 
 
 def _fresh_evidence(
@@ -113,13 +102,13 @@ def _fresh_evidence(
         return evidence, False, False
     if SUBJECTS[subject].group in CALCULABLE and rng.random() < 0.5:
         worked = bool(rng.random() < 0.5)
-        output = _filled(rng, pick(rng, RESULTS if worked else FAILURES, unseen), "")
+        output = _filled(rng, worded(rng, "results" if worked else "failures", unseen), "")
         run = {"code": _filled(rng, "x = {a} * {b}\nprint(solve(x))", ""), "output": output + "\n"}
         return apply_observation(evidence, {"kind": "code_run", "run": run}), False, worked
     answers = bool(rng.random() < 0.5)
     others = [name for name in known if SUBJECTS[name].group != SUBJECTS[subject].group]
     question = problem if answers else task_text(rng, choose(rng, others), unseen)
-    text = _filled(rng, pick(rng, DOCUMENTS, unseen), question[:100])
+    text = _filled(rng, worded(rng, "documents", unseen), question[:100])
     documents = [{"text": text, "source": "docs"}]
     return apply_observation(evidence, {"kind": "documents", "documents": documents}), answers, False
 

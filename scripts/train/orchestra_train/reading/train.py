@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -10,15 +10,22 @@ import torch
 from torch import Tensor
 
 from ..journal import Journal
-from .cards import CardShape, Rng
+from .cards import CardShape
+from .hints import Probes
+from .midway import read_midway
 from .outcomes import fresh_recorded, outcome_loss
 from .problems import problem_source
 from .reader import Reader
 from .rosters import Reading, ReadingShape, as_grades, fresh_reading, value_range
 from .wishes import Wish, fresh_wish
+from .wordings import Rng
 
 Example = Reading | Wish
 GRADES = 5
+PROBE_RATE = 3e-3
+WISHES = 0.15
+# The curriculum: above which share it grows, how far a step, over how many steps the share is told.
+READS_WELL, GROWTH, CURRICULUM_MEMORY = 0.75, 0.01, 20
 
 
 @dataclass(frozen=True)
@@ -31,12 +38,12 @@ class CardSettings:
     checkpoint_every: int = 20
     check_every: int = 100
     check_problems: int = 8
-    # Parts of the run until cards have their full length, and until evidence, helpers and wishes come in.
-    grown: float = 0.4
     # Where the curriculum begins; 1 for a run that goes on from a trained adapter.
     start: float = 0.0
     # Share of examples that are recorded outcomes instead of the world's own.
     outcomes: float = 0.0
+    # Weight of the hints beside the answers.
+    hints: float = 0.5
 
 
 def targets_of(example: Example) -> Tensor:
@@ -46,29 +53,39 @@ def targets_of(example: Example) -> Tensor:
     return torch.tensor(np.array([as_grades(tool.value, value_range(tool.role)) for tool in example.tools])).float()
 
 
-def shape_at(part: float, grown: float) -> ReadingShape:
-    """From one or two plain sentences to everything."""
-    ripe = min(1.0, part / grown)
+def shape_at(level: float) -> ReadingShape:
+    """From two plain sentences at level 0 to everything at 1."""
+    late = max(0.0, 2 * level - 1)
     card = CardShape(
-        named=0.85 - 0.2 * ripe,
-        by_group=0.12 * ripe,
-        by_whole=0.15 + 0.03 * ripe,
-        most_others=1 + round(3 * ripe),
-        measured=0.15 * ripe,
-        aside=0.2 * ripe,
+        named=0.85 - 0.2 * level,
+        by_group=0.12 * level,
+        by_whole=0.15 + 0.03 * level,
+        most_others=1 + round(3 * level),
+        measured=0.15 * level,
+        aside=0.2 * level,
     )
-    late = max(0.0, min(1.0, (part - grown / 2) / (grown / 2)))
     return ReadingShape(card, relative=0.06 * late, evidence=0.3 * late, helper=0.15 * late)
 
 
-def fresh_example(rng: Rng, settings: CardSettings, part: float) -> Example:
-    part = max(part, settings.start)
+def fresh_example(rng: Rng, settings: CardSettings, level: float) -> Example:
     if rng.random() < settings.outcomes:
         return fresh_recorded(rng, settings.cards)
-    if part > settings.grown / 2 and rng.random() < 0.15:
+    if level >= 0.5 and rng.random() < WISHES:
         return fresh_wish(rng, unseen=False)
-    shape = shape_at(part, settings.grown)
-    return fresh_reading(rng, problem_source(unseen=False), settings.cards, shape, unseen=False)
+    return fresh_reading(rng, problem_source(unseen=False), settings.cards, shape_at(level), unseen=False)
+
+
+@dataclass
+class Curriculum:
+    """Cards grow only while the reader keeps up: `right` is a running share of grades read right."""
+
+    level: float
+    right: float = 0.0
+
+    def advance(self, right: float) -> None:
+        self.right += (right - self.right) / CURRICULUM_MEMORY
+        if self.right > READS_WELL:
+            self.level = min(1.0, self.level + GROWTH)
 
 
 ExampleSource = Callable[[Rng, CardSettings, float], Example]
@@ -77,45 +94,69 @@ ExampleSource = Callable[[Rng, CardSettings, float], Example]
 def train_cards(reader: Reader, settings: CardSettings, folder: Path, source: ExampleSource = fresh_example) -> Journal:
     """Metrics in `cards.jsonl`: loss, share of grades read right, tokens, CPU seconds; at times on unseen material."""
     learnt = [parameter for parameter in reader.model.parameters() if parameter.requires_grad]
-    optimizer = torch.optim.AdamW(learnt, lr=settings.learning_rate, betas=(0.9, 0.98), weight_decay=0.0)
+    probes = Probes(reader.model.config.width, reader.model.config.layers)
+    optimizer = torch.optim.AdamW(
+        [
+            {"params": learnt, "initial": settings.learning_rate},
+            {"params": list(probes.parameters()), "initial": PROBE_RATE},
+        ],
+        betas=(0.9, 0.98),
+        weight_decay=0.0,
+    )
     journal = Journal(folder, "cards")
-    first, _ = journal.resume(reader.model, optimizer)
+    first, more = journal.resume(reader.model, optimizer)
+    probes.load_state_dict(more.get("probes", probes.state_dict()))
+    curriculum = Curriculum(**more.get("curriculum", {"level": settings.start}))
     for step in journal.steps(first, settings.steps):
         started = time.process_time()
         # Data are a function of seed and step alone, so a resumed run sees what the killed one would have seen.
         rng = np.random.default_rng([settings.seed, step])
-        examples = [source(rng, settings, step / settings.steps) for _ in range(settings.problems)]
+        examples = [source(rng, settings, curriculum.level) for _ in range(settings.problems)]
         for group in optimizer.param_groups:
-            group["lr"] = settings.learning_rate * min(1.0, (step + 1) / 20) * max(0.05, 1 - step / settings.steps)
+            group["lr"] = group["initial"] * min(1.0, (step + 1) / 20) * max(0.05, 1 - step / settings.steps)
         optimizer.zero_grad()
-        figures = _learn_from(reader, examples)
+        figures = _learn_from(reader, probes, examples, settings.hints)
         norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0).item()
         optimizer.step()
+        curriculum.advance(figures["right"])
+        figures["level"] = curriculum.level
         if (step + 1) % settings.check_every == 0:
             figures |= check_reading(reader, settings.check_problems)
         journal.log(step, norm=norm, cpu_s=round(time.process_time() - started, 2), **figures)
         if (step + 1) % settings.checkpoint_every == 0 or step + 1 == settings.steps:
-            journal.save(step + 1, reader.model, optimizer)
+            journal.save(
+                step + 1, reader.model, optimizer, {"probes": probes.state_dict(), "curriculum": asdict(curriculum)}
+            )
     return journal
 
 
-def _learn_from(reader: Reader, examples: list[Example]) -> dict[str, float]:
+def _learn_from(reader: Reader, probes: Probes, examples: list[Example], hints: float) -> dict[str, float]:
     """Adds the gradients of one step; an example at a time, so that memory and attention stay small."""
     chances = torch.tensor(reader.contract["chances"])
     loss, right, tokens = 0.0, [], 0
+    known: dict[str, list[float]] = {}
     for example in examples:
         tree = reader.tree(example)
         tokens += len(tree)
-        [found] = reader.grades([tree])
+        hint_loss = torch.zeros(())
+        if isinstance(example, Reading) and not example.recorded and hints > 0:
+            midway = read_midway(reader, probes, example)
+            found, hint_loss = midway.grades, midway.hint_loss
+            for name, figure in midway.figures.items():
+                known.setdefault(name, []).append(figure)
+        else:
+            [found] = reader.grades([tree])
         if isinstance(example, Reading) and example.recorded:
             part = outcome_loss(found, chances, example)
         else:
             targets = targets_of(example)
             part = -(targets * found).sum(-1).mean()
             right += (found.argmax(-1) == targets.argmax(-1)).tolist()
-        (part / len(examples)).backward()
+        ((part + hints * hint_loss) / len(examples)).backward()
         loss += part.item() / len(examples)
-    return {"loss": loss, "right": float(np.mean(right or [0.0])), "tokens": tokens}
+    return {"loss": loss, "right": float(np.mean(right or [0.0])), "tokens": tokens} | {
+        name: float(np.mean(figures)) for name, figures in known.items()
+    }
 
 
 @torch.no_grad()

@@ -1,0 +1,94 @@
+"""What the reader should know on the way: which statement is meant, and what it says. For training alone.
+
+The answer at a card's end tells a small model too little about how to get there. So the middle layers are asked too:
+behind MATCHED, does this name fit this problem; behind READ, at each statement's end, does it count here, and which
+grade does it give. The probes that ask are thrown away after training; prompts and serving know nothing of them.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import torch
+import torch.nn.functional as F
+from torch import Tensor, nn
+
+from .cards import OVERALL, Card, sentence
+from .rosters import Reading, as_grades, value_range
+from .subjects import SUBJECTS
+
+# Shares of the layers.
+MATCHED, READ = 0.4, 0.7
+# How a statement bears on a problem: not at all, on everything, on its group, on its very subject.
+BEARINGS = 4
+
+
+@dataclass(frozen=True)
+class StatementHint:
+    """Code points into a card's text: where the statement and each of its names end, and whether each is meant."""
+
+    end: int
+    name_ends: tuple[tuple[int, bool], ...]
+    bearing: int
+    chance: float | None
+
+
+def hints_of(card: Card, subject: str) -> list[StatementHint]:
+    found, start = [], 0
+    for statement in card.statements:
+        if not statement.text:
+            continue
+        text = sentence(statement.text)
+        ends = []
+        for about, name in zip(statement.about, statement.names, strict=False):
+            place = text.lower().find(name.lower())
+            if place >= 0:
+                ends.append((start + place + len(name), about in (subject, SUBJECTS[subject].group)))
+        found.append(
+            StatementHint(start + len(text), tuple(ends), bearing_of(statement.about, subject), statement.chance)
+        )
+        start += len(text) + 1
+    return found
+
+
+def bearing_of(about: tuple[str, ...], subject: str) -> int:
+    order = (OVERALL, SUBJECTS[subject].group, subject)
+    return max((place + 1 for place, one in enumerate(order) if one in about), default=0)
+
+
+class Probes(nn.Module):
+    def __init__(self, width: int, layers: int, rank: int = 64) -> None:
+        super().__init__()
+        self.matched, self.read = round(MATCHED * layers), round(READ * layers)
+        self.problem = nn.Linear(width, rank, bias=False)
+        self.name = nn.Linear(width, rank, bias=False)
+        self.offset = nn.Parameter(torch.tensor(-2.0))
+        self.bearing = nn.Linear(width, BEARINGS)
+        self.grade = nn.Linear(width, 5)
+
+    def matches(self, problems: Tensor, names: Tensor) -> Tensor:
+        """[P, width], [N, width] -> log-odds [P, N]"""
+        return self.name(_normed(names)).mul(8).matmul(self.problem(_normed(problems)).T).T / 64**0.5 + self.offset
+
+    def statements(self, ends: Tensor) -> tuple[Tensor, Tensor]:
+        """[S, width] -> log-odds of the bearings [S, 4] and of the grades [S, 5]"""
+        ends = _normed(ends)
+        return self.bearing(ends), self.grade(ends)
+
+
+def _normed(x: Tensor) -> Tensor:
+    return F.rms_norm(x.float(), x.shape[-1:])
+
+
+def statement_targets(hints: list[StatementHint]) -> tuple[Tensor, Tensor, Tensor]:
+    """Bearings [S], grade weights [S, 5], and which statements have a grade [S]."""
+    stops = value_range("answer")
+    grades = [as_grades(0.5 if hint.chance is None else hint.chance, stops) for hint in hints]
+    return (
+        torch.tensor([hint.bearing for hint in hints]),
+        torch.tensor(np.array(grades)).float(),
+        torch.tensor([hint.chance is not None for hint in hints]),
+    )
+
+
+def hints_by_tool(reading: Reading) -> list[list[StatementHint]]:
+    return [hints_of(tool.card, reading.subject) if tool.card else [] for tool in reading.tools]

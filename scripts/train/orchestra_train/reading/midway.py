@@ -1,0 +1,74 @@
+"""One example's answers and hints in a single pass, with what the probes make of its middle layers."""
+
+from dataclasses import dataclass
+
+import torch
+import torch.nn.functional as F
+from torch import Tensor
+
+from ..contract.beliefs import card_branch, problem_prefix
+from ..packing import pack
+from .hints import Probes, StatementHint, hints_by_tool, statement_targets
+from .reader import Reader
+from .rosters import Reading
+
+
+@dataclass(frozen=True)
+class Midway:
+    """`grades`: log-probabilities [tools, 5]; problem [width]; names [N, width] with which of them are meant [N]."""
+
+    grades: Tensor
+    hint_loss: Tensor
+    figures: dict[str, float]
+
+
+def read_midway(reader: Reader, probes: Probes, reading: Reading) -> Midway:
+    tree = reader.tree(reading)
+    row = pack([tree])
+    with reader.precision():
+        states, layers = reader.model.midway(
+            row.tokens[None], row.positions[None], row.mask[None], {probes.matched, probes.read}
+        )
+    starts = row.branch_starts[0]
+    ends = [start + len(branch) - 1 for start, branch in zip(starts, tree.branches, strict=True)]
+    grades = reader.grades_at(states[0, ends])
+    name_places, meant, statement_places, statements = [], [], [], []
+    for tool, start, hints in zip(reading.tools, starts, hints_by_tool(reading), strict=True):
+        branch = card_branch(tool.quality, tool.privacy, tool.role, reader.contract)
+        for hint in hints:
+            statements.append(hint)
+            statement_places.append(start + reader.place(branch, tool.quality, hint.end))
+            for end, fits in hint.name_ends:
+                name_places.append(start + reader.place(branch, tool.quality, end))
+                meant.append(float(fits))
+    loss, figures = torch.zeros(()), {}
+    if name_places:
+        problem_end = _problem_end(reader, reading)
+        matched = layers[probes.matched][0]
+        odds = probes.matches(matched[[problem_end]], matched[name_places])[0]
+        target = torch.tensor(meant)
+        loss = loss + F.binary_cross_entropy_with_logits(odds, target)
+        figures["matched"] = ((odds > 0) == (target > 0)).float().mean().item()
+        if target.any():
+            figures["found"] = (odds[target > 0] > 0).float().mean().item()
+    if statements:
+        more, bearing_right = _statement_loss(probes, layers[probes.read][0, statement_places], statements)
+        loss = loss + more
+        figures["bearing"] = bearing_right
+    return Midway(grades, loss, figures)
+
+
+def _statement_loss(probes: Probes, ends: Tensor, hints: list[StatementHint]) -> tuple[Tensor, float]:
+    bearing_odds, grade_odds = probes.statements(ends)
+    bearings, grades, graded = statement_targets(hints)
+    loss = F.cross_entropy(bearing_odds, bearings)
+    if graded.any():
+        loss = loss - (grades * grade_odds.log_softmax(-1)).sum(-1)[graded].mean()
+    return loss, (bearing_odds.argmax(-1) == bearings).float().mean().item()
+
+
+def _problem_end(reader: Reader, reading: Reading) -> int:
+    """Where the problem ends, before any evidence."""
+    segments = problem_prefix(reading.problem, "", reading.evidence, reader.model.config.context, reader.contract)
+    bare = reader.encode(segments[:-1])
+    return len(bare) + reader.place(segments[-1:], reading.problem, len(reading.problem))
