@@ -7,6 +7,7 @@ scored, and score 0 and stay where calls are written (`written.py`); latency is 
 modelled tools instead of paid ones.
 """
 
+from collections.abc import Callable
 from dataclasses import asdict, dataclass
 from pathlib import Path
 
@@ -17,9 +18,10 @@ from .contract.load import Contract
 from .detectors import GroupTrace, RunTrace, degenerate_shares
 from .filters import Kept, component_filter, paper_filter
 from .journal import Journal
+from .model import Decoder
 from .policy import Policy, Turn
 from .processes import gather_parts, own_part, sum_gradients, sum_values
-from .reward import Group, Preference, RunningSpread, advantages
+from .reward import Array, Group, Preference, RunningSpread, advantages
 from .rollout import Rollout
 from .world.decide import realised_utility
 from .world.episode import Episode, Run, fresh_episode
@@ -40,29 +42,62 @@ class GrpoSettings:
     checkpoint_every: int = 10
 
 
-def train_grpo(policy: Policy, shape: WorldShape, contract: Contract, settings: GrpoSettings, folder: Path) -> Journal:
-    learnt = [parameter for parameter in policy.model.parameters() if parameter.requires_grad]
+@dataclass(frozen=True)
+class Measured:
+    """What runs came to, group by group; `answered` [G] says which of them ended with an answer."""
+
+    groups: list[Group]
+    preferences: list[Preference]
+    answered: list[Array]
+
+
+@dataclass(frozen=True)
+class Batch:
+    """What one step learns from. `backward` takes advantages [G] a group and returns loss and entropy."""
+
+    measured: Measured
+    backward: Callable[[list[Array]], tuple[float, float]]
+    figures: dict[str, float]
+
+
+def reinforce(model: Decoder, play_step: Callable[[int], Batch], settings: GrpoSettings, folder: Path) -> Journal:
+    """The loop, whatever is played. What `play_step` plays follows from its number alone, so a kill changes nothing."""
+    learnt = [parameter for parameter in model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(learnt, lr=settings.learning_rate, weight_decay=0.0)
     journal = Journal(folder, "grpo")
-    first, more = journal.resume(policy.model, optimizer)
+    first, more = journal.resume(model, optimizer)
     spread = RunningSpread(**{**more, "parts": np.array(more["parts"])}) if more else RunningSpread()
     for step in journal.steps(first, settings.steps):
-        rng = np.random.default_rng([settings.seed, 1, step])
-        episodes = [fresh_episode(rng, shape) for _ in range(settings.episodes)]
-        player = play_written if isinstance(policy, WritingPolicy) else play
-        groups = player(policy, episodes, settings.rollouts, contract, rng)
-        weights, kept = _weigh(groups, settings, spread)
+        batch = play_step(step)
+        weights, kept = _weigh(batch.measured, settings, spread)
         optimizer.zero_grad()
-        loss, entropy = sum_values(*_backward(policy, groups, weights, settings.entropy))
+        loss, entropy = sum_values(*batch.backward(weights))
         sum_gradients(learnt)
         norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0)
         if any(kept):
             optimizer.step()
-        journal.log(step, loss=loss, entropy=entropy, gradient_norm=norm.item(), **_figures(groups, kept, contract))
+        share = float(np.mean(kept))
+        journal.log(step, loss=loss, entropy=entropy, gradient_norm=norm.item(), **batch.figures, groups_kept=share)
         if (step + 1) % settings.checkpoint_every == 0 or step + 1 == settings.steps:
             saved = asdict(spread)
-            journal.save(step + 1, policy.model, optimizer, {**saved, "parts": saved["parts"].tolist()})
+            journal.save(step + 1, model, optimizer, {**saved, "parts": saved["parts"].tolist()})
     return journal
+
+
+def train_grpo(policy: Policy, shape: WorldShape, contract: Contract, settings: GrpoSettings, folder: Path) -> Journal:
+    player = play_written if isinstance(policy, WritingPolicy) else play
+
+    def play_step(step: int) -> Batch:
+        rng = np.random.default_rng([settings.seed, 1, step])
+        episodes = [fresh_episode(rng, shape) for _ in range(settings.episodes)]
+        groups = player(policy, episodes, settings.rollouts, contract, rng)
+        return Batch(
+            measure(groups),
+            lambda weights: _backward(policy, groups, weights, settings.entropy),
+            _figures(groups, contract),
+        )
+
+    return reinforce(policy.model, play_step, settings, folder)
 
 
 @torch.no_grad()
@@ -98,28 +133,31 @@ def _state(group: int, turn: Turn) -> str:
     return f"{group} {turn.run.turns_left} {turn.run.evidence}"
 
 
-def _weigh(groups: list[list[Rollout]], settings: GrpoSettings, spread: RunningSpread) -> tuple[list, list[bool]]:
-    """Advantages [rollouts] of each group, zero where a filter took them out; and which groups stayed."""
-    measured = [group_of(group) for group in groups]
-    preferences = [preference_of(group[0].run.episode) for group in groups]
-    found = advantages(settings.reward, measured, preferences, spread)
-    kept = [
-        _filter(settings.filter, one, preference, group)
-        for one, preference, group in zip(measured, preferences, groups, strict=True)
-    ]
+def measure(groups: list[list[Rollout]]) -> Measured:
+    return Measured(
+        [group_of(group) for group in groups],
+        [preference_of(group[0].run.episode) for group in groups],
+        [np.array([rollout.decisions[-1][0].run.turns_left > 0 for rollout in group]) for group in groups],
+    )
+
+
+def _weigh(measured: Measured, settings: GrpoSettings, spread: RunningSpread) -> tuple[list[Array], list[bool]]:
+    """Advantages [G] of each group, zero where a filter took them out; and which groups stayed."""
+    found = advantages(settings.reward, measured.groups, measured.preferences, spread)
+    each = zip(measured.groups, measured.preferences, measured.answered, strict=True)
+    kept = [_filter(settings.filter, group, preference, answered) for group, preference, answered in each]
     weights = [advantage * one.rollouts for advantage, one in zip(found, kept, strict=True)]
     return weights, [one.reason is None for one in kept]
 
 
-def _filter(kind: str, group: Group, preference: Preference, rollouts: list[Rollout]) -> Kept:
+def _filter(kind: str, group: Group, preference: Preference, answered: Array) -> Kept:
     match kind:
         case "component":
             return component_filter(group, preference)
         case "paper":
-            answered = np.array([rollout.decisions[-1][0].run.turns_left > 0 for rollout in rollouts])
             return paper_filter(group, preference, answered)
         case "none":
-            return Kept(np.ones(len(rollouts), bool), None)
+            return Kept(np.ones(len(answered), bool), None)
     raise ValueError(f"no filter {kind}")
 
 
@@ -175,7 +213,7 @@ def _backward(
     return loss, entropy
 
 
-def _figures(groups: list[list[Rollout]], kept: list[bool], contract: Contract) -> dict[str, float]:
+def _figures(groups: list[list[Rollout]], contract: Contract) -> dict[str, float]:
     runs = [rollout.run for group in groups for rollout in group]
     return {
         "accuracy": float(np.mean([run.correct for run in runs])),
@@ -184,7 +222,6 @@ def _figures(groups: list[list[Rollout]], kept: list[bool], contract: Contract) 
         "utility": float(np.mean([realised_utility(run, contract) for run in runs])),
         "turns": float(np.mean([len(rollout.decisions) for group in groups for rollout in group])),
         "malformed": float(np.mean([rollout.malformed is not None for group in groups for rollout in group])),
-        "groups_kept": float(np.mean(kept)),
         **degenerate_shares([_trace(group) for group in groups]),
     }
 

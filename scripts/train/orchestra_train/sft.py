@@ -6,18 +6,24 @@ group with differing outcomes.
 """
 
 import copy
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Protocol, TypeVar
 
 import numpy as np
 import torch
+from torch import Tensor
 
 from .contract.load import Contract
 from .journal import Journal
+from .model import Decoder
 from .policy import Policy, Turn
 from .processes import own_part, sum_gradients, sum_values
 from .world.episode import Run, fresh_episode
 from .world.roster import WorldShape
+
+Example = TypeVar("Example")
 
 
 @dataclass(frozen=True)
@@ -25,31 +31,49 @@ class SftSettings:
     steps: int
     episodes: int = 8
     learning_rate: float = 1e-3
-    # Turns whose activations are held together.
+    # Examples whose activations are held together.
     at_once: int = 8
     seed: int = 1
     checkpoint_every: int = 50
 
 
+class Pupil(Protocol[Example]):
+    """What can be told what to do, by examples of its own kind."""
+
+    model: Decoder
+
+    def warm_start_loss(self, examples: Sequence[Example]) -> Tensor:
+        """A mean over `targets`; a scalar."""
+
+    def targets(self, examples: Sequence[Example]) -> int: ...
+
+
 def train_sft(policy: Policy, shape: WorldShape, contract: Contract, settings: SftSettings, folder: Path) -> Journal:
     """`contract` holds the rules of the run (attempts, budgets); the policy renders by its own."""
-    learnt = [parameter for parameter in policy.model.parameters() if parameter.requires_grad]
+    return imitate(policy, lambda rng: random_turn(rng, shape, contract), settings, folder)
+
+
+def imitate(
+    pupil: Pupil[Example], draw: Callable[[np.random.Generator], Example], settings: SftSettings, folder: Path
+) -> Journal:
+    """The loop, whatever is shown."""
+    learnt = [parameter for parameter in pupil.model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(learnt, lr=settings.learning_rate, weight_decay=0.0)
     journal = Journal(folder, "sft")
-    first, _ = journal.resume(policy.model, optimizer)
+    first, _ = journal.resume(pupil.model, optimizer)
     for step in journal.steps(first, settings.steps):
         # Data are a function of seed and step alone, so a resumed run sees what the killed one would have seen.
         rng = np.random.default_rng([settings.seed, step])
-        turns = [random_turn(rng, shape, contract) for _ in range(settings.episodes)]
+        examples = [draw(rng) for _ in range(settings.episodes)]
         warm_up = min(1.0, (step + 1) / 20)
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * warm_up * max(0.1, 1 - step / settings.steps)
         optimizer.zero_grad()
         loss = 0.0
-        own = own_part(turns)
-        for first_turn in range(0, len(own), settings.at_once):
-            piece = own[first_turn : first_turn + settings.at_once]
-            part = policy.warm_start_loss(piece) * policy.targets(piece) / policy.targets(turns)
+        own = own_part(examples)
+        for start in range(0, len(own), settings.at_once):
+            piece = own[start : start + settings.at_once]
+            part = pupil.warm_start_loss(piece) * pupil.targets(piece) / pupil.targets(examples)
             part.backward()
             loss += part.item()
         sum_gradients(learnt)
@@ -58,7 +82,7 @@ def train_sft(policy: Policy, shape: WorldShape, contract: Contract, settings: S
         optimizer.step()
         journal.log(step, loss=loss, gradient_norm=norm.item())
         if (step + 1) % settings.checkpoint_every == 0 or step + 1 == settings.steps:
-            journal.save(step + 1, policy.model, optimizer)
+            journal.save(step + 1, pupil.model, optimizer)
     return journal
 
 

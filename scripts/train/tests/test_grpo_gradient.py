@@ -6,7 +6,7 @@ import torch
 
 from orchestra_train.contract.load import load_contract
 from orchestra_train.gguf_file import tiny_model
-from orchestra_train.grpo import GrpoSettings, _backward, _weigh, play
+from orchestra_train.grpo import GrpoSettings, _backward, _weigh, measure, play
 from orchestra_train.policy import BeliefsPolicy, Turn
 from orchestra_train.reward import RunningSpread
 from orchestra_train.tokenizer import TextTokenizer, tiny_tokenizer
@@ -44,7 +44,7 @@ def test_many_rollouts_find_the_direction_of_the_known_gradient(reward: str, lea
 
     policy.model.zero_grad()
     groups = play(policy, episodes, 300, SLOTS, rng)
-    weights, _ = _weigh(groups, GrpoSettings(1, reward=reward), RunningSpread())
+    weights, _ = _weigh(measure(groups), GrpoSettings(1, reward=reward), RunningSpread())
     _backward(policy, groups, weights, 0.0)
     whole = gradient(policy)
     policy.model.zero_grad()

@@ -9,7 +9,7 @@ import torch
 from orchestra_train.contract.load import load_contract
 from orchestra_train.contract.render import choice_segments, join_segments
 from orchestra_train.gguf_file import tiny_model
-from orchestra_train.grpo import GrpoSettings, _weigh, group_of, train_grpo
+from orchestra_train.grpo import GrpoSettings, _weigh, group_of, measure, train_grpo
 from orchestra_train.policy import Turn
 from orchestra_train.reward import RunningSpread
 from orchestra_train.rollout import Rollout, Written
@@ -76,7 +76,7 @@ def test_a_malformed_run_stays_in_its_group_below_every_right_one(reward: str) -
     rng = np.random.default_rng(3)
     groups = play_written(Dictated(3), [fresh_episode(rng, SHAPE) for _ in range(8)], 6, SLOTS, rng)
     settings = GrpoSettings(1, reward=reward, filter="component")
-    weights, kept = _weigh(groups, settings, RunningSpread())
+    weights, kept = _weigh(measure(groups), settings, RunningSpread())
     assert any(kept)
     seen = 0
     for group, row, stays in zip(groups, weights, kept, strict=True):
@@ -93,7 +93,7 @@ def test_a_malformed_run_stays_in_its_group_below_every_right_one(reward: str) -
 def test_the_paper_filter_takes_malformed_runs_out() -> None:
     rng = np.random.default_rng(3)
     groups = play_written(Dictated(3), [fresh_episode(rng, SHAPE) for _ in range(8)], 6, SLOTS, rng)
-    weights, _ = _weigh(groups, GrpoSettings(1, reward="paper", filter="paper"), RunningSpread())
+    weights, _ = _weigh(measure(groups), GrpoSettings(1, reward="paper", filter="paper"), RunningSpread())
     for group, row in zip(groups, weights, strict=True):
         assert (row[group_of(group).malformed] == 0).all()
 
