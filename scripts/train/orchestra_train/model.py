@@ -1,6 +1,6 @@
 """Llama and Qwen3 in plain torch. Parameters are named and laid out as in a GGUF, so that nothing is permuted."""
 
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 
 import torch
@@ -55,6 +55,33 @@ class Linear(nn.Module):
         return self.weight + self.lora_b @ self.lora_a * self.scale
 
 
+class Past:
+    """Keys and values that one block computed for what it was fed before; only where no gradients are kept."""
+
+    def __init__(self) -> None:
+        self._columns = 0
+        self._held: Tensor | None = None
+
+    def extend(self, keys: Tensor, values: Tensor) -> tuple[Tensor, Tensor]:
+        """[B, kv_heads, T, head_width] each -> all so far, [B, kv_heads, columns, head_width] each"""
+        fresh = torch.stack([keys, values])
+        end = self._columns + keys.shape[2]
+        if self._held is None or end > self._held.shape[3]:
+            # Twice as much room as needed, so that a token at a time is not copied along with all before it.
+            grown = fresh.new_zeros(*fresh.shape[:3], 2 * end, fresh.shape[4])
+            if self._held is not None:
+                grown[:, :, :, : self._columns] = self._held[:, :, :, : self._columns]
+            self._held = grown
+        self._held[:, :, :, self._columns : end] = fresh
+        self._columns = end
+        return self._held[0, :, :, :end], self._held[1, :, :, :end]
+
+    def repeat(self, times: int) -> None:
+        """Each row so many times, side by side."""
+        if self._held is not None:
+            self._held = self._held.repeat_interleave(times, 1)
+
+
 class Block(nn.Module):
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -73,13 +100,13 @@ class Block(nn.Module):
         self.ffn_up = Linear(width, config.feed_forward)
         self.ffn_down = Linear(config.feed_forward, width)
 
-    def forward(self, x: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
+    def forward(self, x: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor, past: Past | None = None) -> Tensor:
         """x: [B, T, width]; turn: cosines and sines [B, 1, T, head/2]; mask: [B, 1, T, T], 0 where seen, else -inf."""
-        x = x + self._attention(self.attn_norm(x), turn, mask)
+        x = x + self._attention(self.attn_norm(x), turn, mask, past)
         y = self.ffn_norm(x)
         return x + self.ffn_down(F.silu(self.ffn_gate(y)) * self.ffn_up(y))
 
-    def _attention(self, x: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor) -> Tensor:
+    def _attention(self, x: Tensor, turn: tuple[Tensor, Tensor], mask: Tensor, past: Past | None) -> Tensor:
         batch, length, _ = x.shape
 
         def heads(y: Tensor) -> Tensor:
@@ -90,6 +117,8 @@ class Block(nn.Module):
         if not interleaved:
             q, k = self.attn_q_norm(q), self.attn_k_norm(k)
         q, k = _rotate(q, turn, interleaved), _rotate(k, turn, interleaved)
+        if past is not None:
+            k, v = past.extend(k, v)
         seen = _attend(q, k, v, mask)
         return self.attn_output(seen.transpose(1, 2).reshape(batch, length, -1))
 
@@ -101,9 +130,10 @@ def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
     batch, heads, length, width = q.shape
     kv_heads = k.shape[1]
     grouped = q.reshape(batch, kv_heads, heads // kv_heads * length, width)
-    scores = (grouped @ k.transpose(-1, -2)).view(batch, kv_heads, -1, length, length) * width**-0.5
+    columns = k.shape[2]
+    scores = (grouped @ k.transpose(-1, -2)).view(batch, kv_heads, -1, length, columns) * width**-0.5
     shares = (scores + mask[:, None].to(scores.dtype)).softmax(-1)
-    return (shares.view(batch, kv_heads, -1, length) @ v).view(batch, heads, length, width)
+    return (shares.view(batch, kv_heads, -1, columns) @ v).view(batch, heads, length, width)
 
 
 def _rotate(x: Tensor, turn: tuple[Tensor, Tensor], interleaved: bool) -> Tensor:
@@ -123,12 +153,26 @@ class Decoder(nn.Module):
         if not config.tied:
             self.output = Linear(config.width, config.vocabulary)
 
-    def forward(self, tokens: Tensor, positions: Tensor | None = None, mask: Tensor | None = None) -> Tensor:
-        """tokens, positions: [B, T]; mask: [B, T, T], true where seen; causal by default. -> states [B, T, width]"""
-        return self.midway(tokens, positions, mask, ())[0]
+    def forward(
+        self,
+        tokens: Tensor,
+        positions: Tensor | None = None,
+        mask: Tensor | None = None,
+        pasts: Sequence[Past] | None = None,
+    ) -> Tensor:
+        """tokens, positions: [B, T]; mask: [B, T, T], true where seen; causal by default. -> states [B, T, width]
+
+        With `pasts`, one a block, the mask is [B, T, columns so far and T].
+        """
+        return self.midway(tokens, positions, mask, (), pasts)[0]
 
     def midway(
-        self, tokens: Tensor, positions: Tensor | None, mask: Tensor | None, layers: Collection[int]
+        self,
+        tokens: Tensor,
+        positions: Tensor | None,
+        mask: Tensor | None,
+        layers: Collection[int],
+        pasts: Sequence[Past] | None = None,
     ) -> tuple[Tensor, dict[int, Tensor]]:
         """The states, and what the residual stream holds behind each of the named layers, as it is."""
         length = tokens.shape[1]
@@ -142,8 +186,8 @@ class Decoder(nn.Module):
         hidden = torch.zeros_like(mask, dtype=x.dtype).masked_fill(~mask, float("-inf"))[:, None]
         turn = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
         seen = {}
-        for number, block in enumerate(self.blk, 1):
-            x = block(x, turn, hidden)
+        for number, (block, past) in enumerate(zip(self.blk, pasts or [None] * len(self.blk), strict=True), 1):
+            x = block(x, turn, hidden, past)
             if number in layers:
                 seen[number] = x
         return self.output_norm(x), seen

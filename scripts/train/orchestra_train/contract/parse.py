@@ -13,7 +13,7 @@ Decision = dict[str, str]
 
 def parse_decision(text: str, contract: Contract, admissible: Iterable[dict[str, str]]) -> Decision:
     """`{kind: call, role, slot}` or `{kind: malformed, reason}`."""
-    spoken = _after_thought(text, contract["chat"])
+    spoken = after_thought(text, contract["chat"])
     if spoken is None:
         return _malformed("unfinished_thought")
     _, tag, behind = spoken.partition(trim(contract["chat"]["callOpen"]))
@@ -38,7 +38,7 @@ def _malformed(reason: str) -> Decision:
     return {"kind": "malformed", "reason": reason}
 
 
-def _after_thought(text: str, chat: dict[str, str]) -> str | None:
+def after_thought(text: str, chat: dict[str, str]) -> str | None:
     """What follows the thought, which is there only when the text begins with it; None when it never closes."""
     if not text.lstrip(BLANKS).startswith(trim(chat["thoughtOpen"])):
         return text
