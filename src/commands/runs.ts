@@ -43,7 +43,9 @@ const page = z.looseObject({
   last_id: z.string().nullable(),
 });
 const slotList = z.looseObject({
-  data: z.array(z.looseObject({ id: z.string(), model: z.string(), quality: z.string(), privacy: z.string() })),
+  data: z.array(
+    z.looseObject({ id: z.string(), model: z.string(), quality: z.string(), skills: z.unknown(), privacy: z.string() }),
+  ),
 });
 const wholeRun = z.looseObject({
   turns: z.array(z.looseObject({ role: z.string(), slot: z.string(), model: z.string(), outcome: z.string() })),
@@ -63,7 +65,7 @@ async function exportRuns(options: ExportOptions, { environment, signal, write }
         ({ role, outcome }) => role === 'answer' && (outcome === 'answered' || outcome === 'delivered'),
       );
       const slot = answered && slots.find((one) => one.id === answered.slot && one.model === answered.model);
-      const card = slot && { slot: slot.id, quality: slot.quality, privacy: slot.privacy };
+      const card = slot && { slot: slot.id, quality: slot.quality, skills: slot.skills, privacy: slot.privacy };
       const line = JSON.stringify({ ...run, ...(card ? { card } : {}) });
       if (file === undefined) write(line);
       else writeSync(file, `${line}\n`);

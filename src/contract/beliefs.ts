@@ -41,15 +41,27 @@ export function problemPrefix(input: JudgedProblem, contract: BeliefsContract): 
   return prefix(`${spoken}${labels.problem}${problem}${known === '' ? '' : `\n\n${known}`}`, contract);
 }
 
-/** The slot's words and place, then the question of its role; `attempt` is asked like `answer`. */
+/** The slot's words, measured skills in words and place, then the question of its role; `attempt` as for `answer`. */
 export function cardBranch(
-  { quality, privacy }: Pick<Slot, 'quality' | 'privacy'>,
+  { quality, skills, privacy }: Pick<Slot, 'quality' | 'skills' | 'privacy'>,
   role: ContractRole,
   contract: BeliefsContract,
 ): Segment[] {
   const place = contract.slotText.places[privacy];
-  const sentence = fill(contract.sentence, { quality: endedSentence(quality), place });
+  const told = { quality: endedSentence(quality), skills: skillWords(skills, contract), place };
+  const sentence = fill(contract.sentence, told);
   return branch(fill(contract.card, { sentence }) + contract.questions[role === 'attempt' ? 'answer' : role], contract);
+}
+
+/** Words only: a number would print differently in the trainer. */
+function skillWords(skills: Slot['skills'], { skills: told }: BeliefsContract): string {
+  const known = Object.entries(skills).slice(0, told.domains);
+  if (known.length === 0) return '';
+  const phrases = known.map(([domain, chance]) => {
+    const grade = told.edges.filter((edge) => chance >= edge).length;
+    return fill(told.phrases[grade] ?? '', { domain });
+  });
+  return fill(told.sentence, { skills: phrases.join(told.separator) });
 }
 
 export const wishPrefix = (instruction: string, contract: BeliefsContract): Segment[] =>

@@ -42,18 +42,29 @@ export const roleTextsSchema = z.strictObject({
 const axes = <T extends z.ZodType>(value: T) =>
   z.strictObject({ quality: value, cost: value, latency: value, privacy: value });
 
+const rises = (values: readonly number[]): boolean =>
+  values.every((value, index) => index === 0 || value > (values[index - 1] ?? value));
+
 /** One value a grade, rising, so that a better grade never stands for less. */
 const gradeValues = (least: number, most: number) =>
-  z
-    .array(z.number().min(least).max(most))
-    .length(5)
-    .refine((values) => values.every((value, index) => index === 0 || value > (values[index - 1] ?? value)), 'rises');
+  z.array(z.number().min(least).max(most)).length(5).refine(rises, 'rises');
 
 export const beliefTextsSchema = z.strictObject({
   name: z.literal('beliefs-1'),
   system: z.string(),
   card: z.string().includes('{sentence}'),
-  sentence: z.string().includes('{quality}').includes('{place}'),
+  sentence: z.string().includes('{quality}').includes('{skills}').includes('{place}'),
+  /** How measured skills are told. Where there are none, nothing is. */
+  skills: z.strictObject({
+    sentence: z.string().includes('{skills}'),
+    /** Chances from which on the next phrase holds, rising. */
+    edges: z.array(z.number().min(0).max(1)).length(4).refine(rises, 'rises'),
+    /** Worst first. */
+    phrases: z.array(z.string().includes('{domain}')).length(5),
+    separator: z.string(),
+    /** Most that are told, in the order in which they were written. */
+    domains: count,
+  }),
   questions: z.strictObject({ answer: z.string(), search: z.string(), enhance_reasoning: z.string() }),
   wish: z.string().includes('{instruction}'),
   wishes: axes(z.string()),

@@ -63,7 +63,7 @@ test('judged runs are written with the card of who answered, private ones withou
     privacy: 'any',
     feedback: { score: 0.25 },
     texts: { messages: [{ role: 'user', content: 'How far is the Moon?' }], answer: 'Hello from loopback.' },
-    card: { slot: 'answer-1', quality: 'strongest general model', privacy: 'self_hosted' },
+    card: { slot: 'answer-1', quality: 'strongest general model', skills: {}, privacy: 'self_hosted' },
   });
   expect(lines.find(({ run_id }) => run_id === hidden)).not.toHaveProperty('texts');
   expect(text).not.toContain('illness');

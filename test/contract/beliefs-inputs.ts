@@ -20,6 +20,7 @@ export type BeliefsVector =
   | {
       readonly part: 'card';
       readonly quality: string;
+      readonly skills: Readonly<Record<string, number>>;
       readonly privacy: PrivacyClass;
       readonly role: ContractRole;
     }
@@ -36,12 +37,14 @@ const prefix = (part: Partial<JudgedProblem>): BeliefsVector => ({
   contextTokens: 8192,
   ...part,
 });
-const card = (quality: string, role: ContractRole, privacy: PrivacyClass = 'any'): BeliefsVector => ({
-  part: 'card',
-  quality,
-  privacy,
-  role,
-});
+const card = (
+  quality: string,
+  role: ContractRole,
+  privacy: PrivacyClass = 'any',
+  skills: Readonly<Record<string, number>> = {},
+): BeliefsVector => ({ part: 'card', quality, skills, privacy, role });
+
+const manyDomains = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`domain ${at + 1}`, at / 20]));
 
 export const beliefsInputs: Readonly<Record<string, BeliefsVector>> = {
   'a first turn': prefix({}),
@@ -65,6 +68,18 @@ export const beliefsInputs: Readonly<Record<string, BeliefsVector>> = {
   'an empty card': card('', 'answer'),
   'a card of blanks': card(' \t\r\n', 'answer', 'no_training'),
   'markers, braces and emoji in a card': card(` {place} ${markers} $& ${family}\r\n`, 'answer'),
+  'a card with every grade of skill': card('A good all-rounder', 'answer', 'any', {
+    law: 0.19,
+    'computer science': 0.2,
+    maths: 0.5,
+    history: 0.79,
+    chemistry: 0.8,
+    [cjk]: 1,
+    nothing: 0,
+  }),
+  'a calculator with skills': card('Writes Python.', 'enhance_reasoning', 'local', { code: 0.9 }),
+  'markers and braces in the names of domains': card('Good', 'attempt', 'zdr', { [`{place} ${markers} $&`]: 0.6 }),
+  'more domains than are told': card('Good.', 'answer', 'any', manyDomains),
   'a wish': { part: 'wish', instruction: ' Keep it cheap, but right.\n' },
   'an empty wish': { part: 'wish', instruction: '' },
   'markers, braces and CJK in a wish': { part: 'wish', instruction: `{instruction} ${markers}\r\n${cjk}` },

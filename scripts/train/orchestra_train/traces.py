@@ -6,11 +6,13 @@ Departure from the paper, which learns from tasks with known answers only: here 
 import json
 from collections import defaultdict
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from .contract.beliefs import described
 from .contract.evidence import no_evidence
+from .contract.load import load_contract
 from .reading.cards import Rng
 from .reading.rosters import Reading, Tool
 from .reading.train import CardSettings, Example, fresh_example
@@ -34,6 +36,8 @@ class Judged:
     problem: str
     quality: str
     privacy: str
+    # Chance of a right answer by domain, as the card has it.
+    skills: dict[str, float] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -75,6 +79,7 @@ def _judged(run: dict[str, Any]) -> Judged:
         problem,
         str(card.get("quality", "")),
         str(card.get("privacy", "any")),
+        {str(name): float(chance) for name, chance in card.get("skills", {}).items()},
     )
 
 
@@ -123,8 +128,13 @@ def fitted_skills(counts: Counts, least_answers: float = 5) -> dict[str, dict[st
 
 def traced_readings(judged: Iterable[Judged]) -> list[Reading]:
     """An example a judged answer whose question and card are known: the tool's value is the score."""
+    contract = load_contract("beliefs-1")
+
+    def tool(one: Judged) -> Tool:
+        return Tool("answer", described(one.quality, one.skills, contract), one.privacy, one.score)
+
     return [
-        Reading(one.problem, "", no_evidence(), (Tool("answer", one.quality, one.privacy, one.score),), recorded=True)
+        Reading(one.problem, "", no_evidence(), (tool(one),), recorded=True)
         for one in judged
         if one.problem and one.quality
     ]

@@ -31,7 +31,7 @@ def result(given: dict[str, Any]) -> Any:
                 given["problem"], given["conversation"], given["evidence"], given["contextTokens"], CONTRACT
             )
         case "card":
-            return card_branch(given["quality"], given["privacy"], given["role"], CONTRACT)
+            return card_branch(given["quality"], given["privacy"], given["role"], CONTRACT, given["skills"])
         case "wish":
             return {"prefix": wish_prefix(given["instruction"], CONTRACT), "branches": wish_branches(CONTRACT)}
         case "grades":
@@ -56,6 +56,14 @@ def test_a_prefix_and_a_branch_make_one_chat_that_ends_where_the_grade_begins() 
         "<|im_start|>user\nProblem: What is 6 × 7?"
         "\n\nTool: excellent at sums. Runs inside this gateway.\n"
         "How likely is it that this tool answers the problem right?<|im_end|>\n<|im_start|>assistant\n"
+    )
+
+
+def test_measured_skills_reach_a_card_as_words_and_their_absence_changes_nothing() -> None:
+    told = join_segments(card_branch("A generalist", "local", "answer", CONTRACT, {"law": 0.93, "maths": 0.31}))
+    assert "A generalist. In tests: excellent at law; weak at maths. Runs inside this gateway." in told
+    assert card_branch("A generalist", "local", "answer", CONTRACT, {}) == card_branch(
+        "A generalist", "local", "answer", CONTRACT
     )
 
 

@@ -43,6 +43,12 @@ def test_a_judged_run_becomes_one_example_with_its_score(tmp_path):
     assert reading.recorded
 
 
+def test_measured_skills_of_a_card_are_read_in_the_gateways_words(tmp_path):
+    card = {**CARD, "skills": {"law": 0.9}}
+    [reading] = traced_readings(read(tmp_path, run(card=card)).judged)
+    assert [tool.quality for tool in reading.tools] == ["Good at sums. In tests: excellent at law."]
+
+
 @pytest.mark.parametrize("privacy", ["zdr", "self_hosted", "local", "secret", None, ["any"]])
 def test_texts_of_a_private_run_are_not_read_even_where_a_file_has_them(tmp_path, privacy):
     class Watched(dict):

@@ -1,7 +1,7 @@
 """`beliefs-1`: one prefix with problem and evidence, one branch a card or a wish, answered by one of five grades."""
 
 import math
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .cut import keep_tail, prompt_budgets, trim, well_formed
@@ -31,14 +31,38 @@ def problem_prefix(
     return _prefix(f"{spoken}{labels['problem']}{problem}" + (f"\n\n{known}" if known else ""), contract)
 
 
-def card_branch(quality: str, privacy: str, role: str, contract: Contract) -> list[Segment]:
-    """The tool's words and place, then the question of its role; `attempt` is asked like `answer`."""
-    words = trim(quality)
+def card_branch(
+    quality: str, privacy: str, role: str, contract: Contract, skills: Mapping[str, float] | None = None
+) -> list[Segment]:
+    """The tool's words, measured skills in words and place, then the question of its role; `attempt` as for `answer`.
+
+    skills: chance of a right answer by domain.
+    """
     place = contract["slotText"]["places"][privacy]
-    ended = words if words.endswith((".", "!", "?")) else f"{words}."
-    sentence = fill(contract["sentence"], {"quality": ended, "place": place})
+    told = {"quality": _ended(quality), "skills": _skill_words(skills or {}, contract), "place": place}
+    sentence = fill(contract["sentence"], told)
     question = contract["questions"]["answer" if role == "attempt" else role]
     return _branch(fill(contract["card"], {"sentence": sentence}) + question, contract)
+
+
+def described(quality: str, skills: Mapping[str, float], contract: Contract) -> str:
+    """A card's words with its measured skills, for whoever keeps one text a card."""
+    return _ended(quality) + _skill_words(skills, contract) if skills else quality
+
+
+def _ended(quality: str) -> str:
+    words = trim(quality)
+    return words if words.endswith((".", "!", "?")) else f"{words}."
+
+
+def _skill_words(skills: Mapping[str, float], contract: Contract) -> str:
+    """Words only: a number would print differently in the gateway. Empty where nothing was measured."""
+    rules = contract["skills"]
+    phrases = [
+        fill(rules["phrases"][sum(chance >= edge for edge in rules["edges"])], {"domain": domain})
+        for domain, chance in list(skills.items())[: rules["domains"]]
+    ]
+    return fill(rules["sentence"], {"skills": rules["separator"].join(phrases)}) if phrases else ""
 
 
 def wish_prefix(instruction: str, contract: Contract) -> list[Segment]:
