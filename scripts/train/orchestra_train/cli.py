@@ -5,6 +5,7 @@ from pathlib import Path
 
 from .card_commands import add_card_commands
 from .evaluate_command import add_evaluate_command
+from .function_commands import add_function_commands
 from .tool_commands import add_tool_commands
 from .trace_commands import add_trace_commands
 from .train_commands import add_training_commands
@@ -29,6 +30,7 @@ def main() -> None:
     add_card_commands(commands)
     add_training_commands(commands)
     add_tool_commands(commands)
+    add_function_commands(commands)
     add_trace_commands(commands)
     add_evaluate_command(commands)
 

@@ -21,6 +21,8 @@ from .tokenizer import TextTokenizer
 from .world.roster import WorldShape
 from .written import WritingPolicy
 
+FILTERS = ("component", "paper", "none")
+
 
 def add_training_commands(commands: Any) -> None:
     small = commands.add_parser("smoke", help="SFT, GRPO and export of a tiny model, with gates")
@@ -32,7 +34,7 @@ def add_training_commands(commands: Any) -> None:
     sft.set_defaults(run=_sft)
     grpo = _training_parser(commands, "grpo", "reinforcement over whole runs; goes on from an sft in the same folder")
     grpo.add_argument("--reward", choices=REWARDS, default="gated_gdpo")
-    grpo.add_argument("--filter", choices=("component", "paper", "none"), default="component")
+    grpo.add_argument("--filter", choices=FILTERS, default="component")
     grpo.add_argument("--written", action="store_true", help="slots-*: calls are written freely, and may be malformed")
     grpo.set_defaults(run=_grpo)
 
@@ -54,14 +56,18 @@ def _training_parser(commands: Any, name: str, words: str) -> argparse.ArgumentP
 
 
 def _add_policy_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--base", type=Path, required=True, help="GGUF to start from; Llama or Qwen3")
+    add_model_arguments(parser)
     parser.add_argument("--contract", choices=("beliefs-1", "slots-1", "slots-2"), default="beliefs-1")
+
+
+def add_model_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--base", type=Path, required=True, help="GGUF to start from; Llama or Qwen3")
     parser.add_argument("--rank", type=int, default=16, help="of the adapter; 0 trains every weight")
     parser.add_argument("--out", type=Path, required=True, help="folder of checkpoints, metrics and plots")
     parser.add_argument("--threads", type=int, default=1)
 
 
-def _open_policy(arguments: argparse.Namespace, stages: tuple[str, ...]) -> tuple[GgufModel, Policy]:
+def open_model(arguments: argparse.Namespace, stages: tuple[str, ...]) -> GgufModel:
     """The base with its adapter and the newest of the stages that lie in the folder."""
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
@@ -74,6 +80,11 @@ def _open_policy(arguments: argparse.Namespace, stages: tuple[str, ...]) -> tupl
         learnt = torch.load(found[-1], weights_only=True)["model"]
         if source.model.load_state_dict(learnt, strict=False).unexpected_keys:
             raise SystemExit(f"{found[-1]} was trained with another --rank or --base")
+    return source
+
+
+def _open_policy(arguments: argparse.Namespace, stages: tuple[str, ...]) -> tuple[GgufModel, Policy]:
+    source = open_model(arguments, stages)
     written = getattr(arguments, "written", False)
     if written and arguments.contract == "beliefs-1":
         raise SystemExit("--written: beliefs-1 writes no calls")

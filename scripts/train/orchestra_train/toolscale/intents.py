@@ -114,6 +114,7 @@ def reserve_or_else(scene: Scene) -> Want:
     """Harder: the first wish is sold out, which only a look at the data tells."""
     words = scene.words
     gone = scene.pick([thing for thing in scene.table(words.things) if thing["left"] == 0])
+    scene.do(f"get_{words.thing}", **{f"{words.thing}_id": gone["id"]})
     other = scene.pick(scene.things())
     call, made = _reserve(scene, other, 1)
     clause = scene.one_of(

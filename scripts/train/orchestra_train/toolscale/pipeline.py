@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 
 from . import operations, prompts
 from .checks import golden_error, idle_solves, score
+from .conversation import request_of, result_of
 from .endpoint import Endpoint, EndpointFailed
 from .environment import Call, Domain, Environment
 from .model_output import (
@@ -26,7 +27,7 @@ from .model_output import (
     texts_in,
     tool_in,
 )
-from .operations import Database, Tool, ToolError
+from .operations import Database, Tool
 
 Fitting = TypeVar("Fitting")
 
@@ -156,10 +157,9 @@ def solve(
     """A model with the tools at its work: its calls, and what it said. One that goes on too long is stopped."""
     environment = Environment(domain)
     said: list[str] = []
-    instructions = task["user_scenario"]["instructions"]
     messages = [
         {"role": "system", "content": domain.policy},
-        {"role": "user", "content": f"{instructions['reason_for_call']}\n{instructions['known_info']}"},
+        {"role": "user", "content": request_of(task)},
     ]
     for _ in range(most_turns):
         reply = endpoint.ask(messages, attempt, domain.functions())
@@ -178,9 +178,7 @@ def _answer(environment: Environment, call: Any) -> dict[str, Any]:
         arguments = json.loads(call["function"]["arguments"])
         if not plain_arguments(arguments):
             raise ValueError
-        result = environment.call(str(call["function"]["name"]), arguments)
-    except ToolError as refused:
-        result = {"error": str(refused)}
+        result = result_of(environment, {"name": str(call["function"]["name"]), "arguments": arguments})
     except (ValueError, KeyError, TypeError, RecursionError):
         result = {"error": "the call cannot be read"}
     id = call.get("id", "") if isinstance(call, dict) else ""
