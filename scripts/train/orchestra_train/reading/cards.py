@@ -1,6 +1,6 @@
 """A card as statements with known meaning, written down in many wordings; and what a perfect reader makes of it."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -27,11 +27,27 @@ class Statement:
 
 @dataclass(frozen=True)
 class Card:
+    """`joint` stands between statements; "" for sentences of their own."""
+
     statements: tuple[Statement, ...]
+    joint: str = ""
+
+    def spans(self) -> Iterator[tuple[int, str, Statement]]:
+        """Where each statement with words begins, and its words as they stand in the text."""
+        spoken = [statement for statement in self.statements if statement.text]
+        start = 0
+        for place, statement in enumerate(spoken):
+            if not self.joint:
+                words = sentence(statement.text)
+            else:
+                opens = statement.text.endswith(":")
+                words = statement.text + ("" if opens else self.joint if place < len(spoken) - 1 else ".")
+            yield start, words, statement
+            start += len(words) + 1
 
     @property
     def text(self) -> str:
-        return " ".join(sentence(statement.text) for statement in self.statements if statement.text)
+        return " ".join(words for _, words, _ in self.spans())
 
 
 def read_card(card: Card, subject: str) -> float:
@@ -95,6 +111,32 @@ def relative_card(rng: Rng, subject: str, subjects: list[str], unseen: bool) -> 
     return Card((Statement((), None, f"{parts[0].text}; {best}, {worst}"), *(_silent(part) for part in parts)))
 
 
+def report_card(rng: Rng, subject: str, subjects: list[str], unseen: bool) -> Card:
+    """As benchmarks report: a figure or a grade on the whole, then a list; the problem's subject is mostly in it."""
+    count = int(rng.integers(2, 9))
+    about = _others(rng, subject, subjects, count, siblings=True)
+    if rng.random() < 0.85:
+        about = _shuffled(rng, [subject, *about[1:]])
+    if rng.random() < 0.5:
+        whole = int(rng.integers(10, 98))
+        opening = f"Measured on {rng.integers(100, 2000)} questions: {whole}% correct overall. By subject:"
+        entries = [_entry(rng, one, unseen) for one in about]
+        return Card((Statement((OVERALL,), whole / 100, opening), *entries), ";")
+    graded = rng.integers(5, size=len(about))
+    statements = [_overall(rng, CardShape(measured=0), unseen)]
+    for grade in rng.permutation(5):
+        listed = [one for one, own in zip(about, graded, strict=True) if own == grade]
+        if listed:
+            statements.append(_graded_as(rng, listed, int(grade), unseen))
+    return Card(tuple(statements))
+
+
+def _entry(rng: Rng, about: str, unseen: bool) -> Statement:
+    percent = int(rng.integers(5, 100))
+    name = _name(rng, about, unseen)
+    return Statement((about,), percent / 100, f"{name} {percent}%", (name,))
+
+
 def _silent(statement: Statement) -> Statement:
     return Statement(statement.about, statement.chance, "")
 
@@ -111,8 +153,12 @@ def _graded(rng: Rng, about: list[str], shape: CardShape, unseen: bool) -> State
     if rng.random() < shape.measured:
         chance, text = _measured(rng, "measured", unseen)
         return Statement(tuple(about), chance, text.replace("{d}", listed), names)
-    grade = int(rng.integers(5))
-    text = worded(rng, f"graded {grade}", unseen).replace("{d}", listed)
+    return _graded_as(rng, about, int(rng.integers(5)), unseen, names)
+
+
+def _graded_as(rng: Rng, about: list[str], grade: int, unseen: bool, names: tuple[str, ...] | None = None) -> Statement:
+    names = names or tuple(_name(rng, one, unseen) for one in about)
+    text = worded(rng, f"graded {grade}", unseen).replace("{d}", _list(list(names)))
     return Statement(tuple(about), CHANCES[grade], text, names)
 
 

@@ -12,7 +12,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
-from .cards import OVERALL, Card, sentence
+from .cards import OVERALL, Card
 from .rosters import Reading, as_grades, value_range
 from .subjects import SUBJECTS
 
@@ -33,20 +33,15 @@ class StatementHint:
 
 
 def hints_of(card: Card, subject: str) -> list[StatementHint]:
-    found, start = [], 0
-    for statement in card.statements:
-        if not statement.text:
-            continue
-        text = sentence(statement.text)
+    found = []
+    for start, text, statement in card.spans():
         ends = []
         for about, name in zip(statement.about, statement.names, strict=False):
             place = text.lower().find(name.lower())
             if place >= 0:
                 ends.append((start + place + len(name), about in (subject, SUBJECTS[subject].group)))
-        found.append(
-            StatementHint(start + len(text), tuple(ends), bearing_of(statement.about, subject), statement.chance)
-        )
-        start += len(text) + 1
+        bearing = bearing_of(statement.about, subject)
+        found.append(StatementHint(start + len(text), tuple(ends), bearing, statement.chance))
     return found
 
 

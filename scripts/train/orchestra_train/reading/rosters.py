@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 
 from ..contract.evidence import Evidence, apply_observation, no_evidence
-from .cards import CHANCES, OVERALL, Card, CardShape, Statement, fresh_card, read_card, relative_card
+from .cards import CHANCES, OVERALL, Card, CardShape, Statement, fresh_card, read_card, relative_card, report_card
 from .problems import ProblemSource, open_subjects, task_text
 from .subjects import SUBJECTS
 from .wordings import Rng, choose, worded
@@ -43,6 +43,7 @@ class Reading:
 class ReadingShape:
     card: CardShape = CardShape()
     relative: float = 0.06
+    reported: float = 0.15
     evidence: float = 0.3
     helper: float = 0.15
 
@@ -72,8 +73,11 @@ def fresh_reading(
 
 
 def _answerer(rng: Rng, subject: str, known: list[str], shape: ReadingShape, unseen: bool) -> Card:
-    if rng.random() < shape.relative:
+    way = rng.random()
+    if way < shape.relative:
         return relative_card(rng, subject, known, unseen)
+    if way < shape.relative + shape.reported:
+        return report_card(rng, subject, known, unseen)
     return fresh_card(rng, subject, known, shape.card, unseen)
 
 

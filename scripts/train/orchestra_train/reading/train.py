@@ -64,7 +64,7 @@ def shape_at(level: float) -> ReadingShape:
         measured=0.15 * level,
         aside=0.2 * level,
     )
-    return ReadingShape(card, relative=0.06 * late, evidence=0.3 * late, helper=0.15 * late)
+    return ReadingShape(card, relative=0.06 * late, reported=0.15 * late, evidence=0.3 * late, helper=0.15 * late)
 
 
 def fresh_example(rng: Rng, settings: CardSettings, level: float) -> Example:
@@ -163,7 +163,7 @@ def _learn_from(reader: Reader, probes: Probes, examples: list[Example], hints: 
 def check_reading(reader: Reader, problems: int) -> dict[str, float]:
     """Share of grades read right on unseen material, answerers and wishes apart; plain cards, then all kinds."""
     figures = {}
-    shapes = {"plain": replace(ReadingShape(), evidence=0, helper=0, relative=0), "full": ReadingShape()}
+    shapes = {"plain": replace(ReadingShape(), evidence=0, helper=0, relative=0, reported=0), "full": ReadingShape()}
     for name, shape in shapes.items():
         rng = np.random.default_rng(10_000)
         readings = [fresh_reading(rng, problem_source(True), 5, shape, unseen=True) for _ in range(problems)]
