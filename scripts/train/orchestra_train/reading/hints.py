@@ -5,6 +5,7 @@ behind MATCHED, does this name fit this problem; behind READ, at each statement'
 grade does it give. The probes that ask are thrown away after training; prompts and serving know nothing of them.
 """
 
+import re
 from dataclasses import dataclass
 
 import numpy as np
@@ -20,6 +21,7 @@ from .subjects import SUBJECTS
 MATCHED, READ = 0.4, 0.7
 # How a statement bears on a problem: not at all, on everything, on its group, on its very subject.
 BEARINGS = 4
+_ENTRY = re.compile(r"(?<=[:;] )([^:;%]+) (\d+)%[;.]")
 
 
 @dataclass(frozen=True)
@@ -86,4 +88,16 @@ def statement_targets(hints: list[StatementHint]) -> tuple[Tensor, Tensor, Tenso
 
 
 def hints_by_tool(reading: Reading) -> list[list[StatementHint]]:
+    if reading.recorded:
+        return [figures_of(tool.quality, reading.subject) for tool in reading.tools]
     return [hints_of(tool.card, reading.subject) if tool.card else [] for tool in reading.tools]
+
+
+def figures_of(text: str, domain: str) -> list[StatementHint]:
+    """The entries of a recorded card of figures, `law 62%`, as statements; of cards in words nothing is known."""
+    found = []
+    for entry in _ENTRY.finditer(text):
+        meant = entry[1] == domain
+        bearing = BEARINGS - 1 if meant else 0
+        found.append(StatementHint(entry.end(), ((entry.end(1), meant),), bearing, int(entry[2]) / 100))
+    return found

@@ -1,5 +1,6 @@
 """The reader held to recorded outcomes: real questions, cards measured on other items, right or wrong as recorded."""
 
+import re
 from dataclasses import dataclass
 from functools import cache
 
@@ -15,11 +16,15 @@ from .reader import Reader
 from .rosters import Reading, Tool
 from .wordings import Rng
 
-PACKS = ("llmrouter", "zeroeval")
+PACKS = ("llmrouter", "zeroeval", "mmlu_pro")
 CARDS = ("exact", "exact", "verbal")
 PRIVACY = {"local": "local", "self-hosted": "self_hosted", "third-party": "any"}
 MOST_CODE_POINTS = 1200
 LEAST_CHANCE, MOST_CHANCE = 0.01, 0.99
+# Of mmlu_pro; `splits.json` names them.
+HELD_OUT_DOMAINS = ("engineering", "history", "law", "psychology")
+# Their lines in cards of figures. Cards in words keep them: there they stand in lists.
+HELD_OUT_ENTRIES = re.compile(rf" (?:{'|'.join(HELD_OUT_DOMAINS)}) \d+%;")
 
 
 @cache
@@ -27,30 +32,33 @@ def recorded_pack(pack: str, split: str, card: str) -> RecordedPack:
     return read_recorded(pack, split, card)
 
 
-def recorded_reading(rng: Rng, pack: RecordedPack, row: int, count: int) -> Reading:
-    """Some models of the roster on one item; each tool's value is 1 if its answer was right, else 0."""
-    known = np.flatnonzero(pack.correct[row] >= 0)
-    columns = rng.permutation(known)[:count]
-    tools = tuple(
-        Tool(
-            "answer",
-            pack.cards[pack.models[column]["anon_id"]],
-            PRIVACY[pack.models[column]["privacy_class"]],
-            float(pack.correct[row, column]),
-        )
-        for column in columns
-    )
+def recorded_reading(rng: Rng, pack: RecordedPack, row: int, count: int, held_out: bool = True) -> Reading:
+    """Some models of the roster on one item; each tool's value is 1 if its answer was right, else 0.
+
+    Without `held_out` neither the models nor the subjects on cards that the packs keep back from training.
+    """
+    open_ = np.array([held_out or not model["held_out"] for model in pack.models])
+    columns = rng.permutation(np.flatnonzero((pack.correct[row] >= 0) & open_))[:count]
     item = pack.items[row]
+    tools = tuple(_tool(pack, column, row, held_out) for column in columns)
     return Reading(item["prompt"], item["domain"], no_evidence(), tools, recorded=True)
 
 
+def _tool(pack: RecordedPack, column: int, row: int, held_out: bool) -> Tool:
+    model = pack.models[column]
+    card = pack.cards[model["anon_id"]]
+    if not held_out:
+        card = HELD_OUT_ENTRIES.sub("", card)
+    return Tool("answer", card, PRIVACY[model["privacy_class"]], float(pack.correct[row, column]))
+
+
 def fresh_recorded(rng: Rng, count: int) -> Reading:
-    """An item of a train split with a few models; long prompts are passed over."""
+    """An item of a train split with a few models; long prompts and held-out subjects are passed over."""
     pack = recorded_pack(PACKS[rng.integers(len(PACKS))], "train", CARDS[rng.integers(len(CARDS))])
     while True:
-        row = int(rng.integers(len(pack.items)))
-        if len(pack.items[row]["prompt"]) <= MOST_CODE_POINTS:
-            return recorded_reading(rng, pack, row, count)
+        item = pack.items[row := int(rng.integers(len(pack.items)))]
+        if len(item["prompt"]) <= MOST_CODE_POINTS and item["domain"] not in HELD_OUT_DOMAINS:
+            return recorded_reading(rng, pack, row, count, held_out=False)
 
 
 def outcome_loss(grades: Tensor, chances: Tensor, reading: Reading) -> Tensor:

@@ -139,7 +139,7 @@ def _learn_from(reader: Reader, probes: Probes, examples: list[Example], hints: 
         tree = reader.tree(example)
         tokens += len(tree)
         hint_loss = torch.zeros(())
-        if isinstance(example, Reading) and not example.recorded and hints > 0:
+        if isinstance(example, Reading) and hints > 0:
             midway = read_midway(reader, probes, example)
             found, hint_loss = midway.grades, midway.hint_loss
             for name, figure in midway.figures.items():
