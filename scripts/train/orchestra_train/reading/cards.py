@@ -6,12 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from ..contract.load import fill, load_contract
 from .subjects import GROUPS, SUBJECTS
 from .wordings import Rng, choose, worded
 
 # What the five grades stand for, as in the contract.
 CHANCES = (0.1, 0.3, 0.5, 0.7, 0.9)
 OVERALL = "overall"
+# Measured skills as the contract words them, from worst to best.
+TESTED: list[str] = load_contract("beliefs-1")["skills"]["phrases"]
 
 
 @dataclass(frozen=True)
@@ -117,11 +120,14 @@ def report_card(rng: Rng, subject: str, subjects: list[str], unseen: bool) -> Ca
     about = _others(rng, subject, subjects, count, siblings=True)
     if rng.random() < 0.85:
         about = _shuffled(rng, [subject, *about[1:]])
-    if rng.random() < 0.5:
+    form = rng.random()
+    if form < 0.4:
         whole = int(rng.integers(10, 98))
         opening = f"Measured on {rng.integers(100, 2000)} questions: {whole}% correct overall. By subject:"
         entries = [_entry(rng, one, unseen) for one in about]
         return Card((Statement((OVERALL,), whole / 100, opening), *entries), ";")
+    if form < 0.6:
+        return Card((Statement((), None, "In tests:"), *(_tested(rng, one, unseen) for one in about)), ";")
     graded = rng.integers(5, size=len(about))
     statements = [_overall(rng, CardShape(measured=0), unseen)]
     for grade in rng.permutation(5):
@@ -129,6 +135,14 @@ def report_card(rng: Rng, subject: str, subjects: list[str], unseen: bool) -> Ca
         if listed:
             statements.append(_graded_as(rng, listed, int(grade), unseen))
     return Card(tuple(statements))
+
+
+def _tested(rng: Rng, about: str, unseen: bool) -> Statement:
+    """As the contract words a measured skill."""
+    grade = int(rng.integers(5))
+    name = _name(rng, about, unseen)
+    phrase = fill(TESTED[grade], {"domain": name})
+    return Statement((about,), CHANCES[grade], phrase, (name,))
 
 
 def _entry(rng: Rng, about: str, unseen: bool) -> Statement:
