@@ -167,6 +167,7 @@ const expertFields = {
   upstream: name.optional(),
   model: z.string().optional(),
   local: name.optional().describe('a model of `models`, instead of upstream and model'),
+  image_tokens: z.int().min(1).optional().describe('most that one picture is billed as; 50000 when left out'),
 };
 
 export const slotSchema = z.discriminatedUnion('role', [

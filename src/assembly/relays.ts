@@ -6,6 +6,7 @@ import type { RelayedModel, RelayedUpstream } from '../server/parts.ts';
 import type { Relay } from '../upstream/relay.ts';
 import type { Config, UpstreamConfig } from './config.ts';
 import { relayMeter } from './prices.ts';
+import { windowOf } from './slots.ts';
 
 /** Of a model about which nothing is known: what a client may ask for, not what it can do. */
 const unknownModel = { contextTokens: 1_000_000, maxOutputTokens: 16_384, latencyMs: 10_000 } as const;
@@ -58,8 +59,11 @@ function slotOf(
   atMs: number,
 ): Slot {
   const id = `${name}/${model}`;
-  const { rates, contextTokens = unknownModel.contextTokens } = lookUp(name, upstream.base_url, model, rows, atMs);
+  const { rates, contextTokens: known } = lookUp(name, upstream.base_url, model, rows, atMs);
+  const contextTokens = known ?? unknownModel.contextTokens;
   const own = configured(name, model, config);
+  // What speech costs nobody knows but the operator who has said that the model takes it.
+  const hears = own.some((slot) => slot.role === 'answer' && slot.input.includes('audio'));
   const price = own.find((slot) => slot.price !== undefined)?.price;
   const maxOutput = own.find(({ max_output }) => max_output !== undefined)?.max_output;
   return {
@@ -76,7 +80,9 @@ function slotOf(
     regions: upstream.regions,
     contextTokens,
     maxOutputTokens: maxOutput ?? Math.min(unknownModel.maxOutputTokens, Math.floor(contextTokens * mostOutputShare)),
-    input: ['text', 'image', 'audio', 'file'],
+    input: hears ? ['text', 'image', 'audio', 'file'] : ['text', 'image', 'file'],
+    windowTokens: windowOf(known, ...own.map(({ context }) => context)),
+    pictureTokens: own.find(({ image_tokens }) => image_tokens !== undefined)?.image_tokens,
     clientTools: true,
     jsonSchema: true,
   };
@@ -84,6 +90,6 @@ function slotOf(
 
 /** The slots that the operator made of this model. */
 const configured = (name: string, model: string, config: Config) =>
-  Object.values(config.slots).filter(
-    (slot) => slot.role !== 'search' && slot.upstream === name && slot.model === model,
+  Object.values(config.slots).flatMap((slot) =>
+    slot.role !== 'search' && slot.upstream === name && slot.model === model ? [slot] : [],
   );

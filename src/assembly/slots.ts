@@ -68,12 +68,20 @@ function expertSlot(
     privacy: upstream?.privacy ?? 'local',
     regions: upstream?.regions ?? [],
     contextTokens: slot.context ?? local?.context ?? found?.contextTokens ?? defaults.contextTokens,
+    windowTokens: windowOf(slot.context, local?.context, found?.contextTokens),
+    pictureTokens: slot.image_tokens,
     ...(slot.output_tokens === undefined ? {} : { typicalOutputTokens: slot.output_tokens }),
     maxOutputTokens: slot.max_output ?? (local ? Math.floor(local.context / 4) : defaults.maxOutputTokens),
     input: isAnswer ? slot.input : ['text'],
     clientTools: isAnswer && slot.tools,
     jsonSchema: isAnswer && slot.json_schema,
   };
+}
+
+/** The longest that anybody says: a slot may be given less of its model's window than the model takes. */
+export function windowOf(...said: readonly (number | undefined)[]): number | undefined {
+  const windows = said.filter((tokens) => tokens !== undefined);
+  return windows.length === 0 ? undefined : Math.max(...windows);
 }
 
 function searchSlot(id: string, slot: SearchSlot, config: Config): Slot {

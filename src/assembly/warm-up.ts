@@ -31,7 +31,6 @@ export function warmUp(orchestrator: Orchestrator, policy: Policy, config: Confi
 const firstQuestion = (config: Config, signal: AbortSignal): Parameters<Orchestrator['decide']>[0] => ({
   runId: 'warm-up',
   keyName: 'warm-up',
-  maxCostPerDay: undefined,
   requestedModel: 'orchestra',
   messages: [{ role: 'user', content: '?' }],
   needs: { input: ['text'], clientTools: false, jsonSchema: false, contextTokens: 0 },

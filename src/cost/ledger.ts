@@ -146,7 +146,7 @@ function metersOver(bound: readonly MeteredUsage[], billed: PricedCall, prices: 
     const allowed = bound.filter((line) => line.meter === meter);
     if (estimated || cost <= priceBound(allowed, prices).total) return [];
     const wroteTooMuch = outputTokensOf(usage) > allowed.reduce((sum, line) => sum + outputTokensOf(line.usage), 0);
-    return wroteTooMuch || !allowed.some((line) => line.estimated) ? [meter] : [];
+    return wroteTooMuch || allowed.every((line) => line.unwrittenTokens === undefined) ? [meter] : [];
   });
 }
 

@@ -79,6 +79,9 @@ export function ceilingOf({ tiers, ...rates }: Rates): Rates {
 
 export const freeRates: Rates = ratesFrom({});
 
+export const isFree = ({ tiers = [], ...rates }: Rates): boolean =>
+  Object.values(rates).every((rate) => rate === 0n) && tiers.every((tier) => isFree(tier.rates));
+
 /** Sum of units times rate, divided once, rounded up: any language that repeats the sum gets the same number. */
 export function priceOf(usage: Usage, { tiers = [], ...base }: Rates): NanoUsd {
   const input = promptTokensOf(usage);

@@ -59,9 +59,11 @@ export function addUsage(left: Usage, right: Usage): Usage {
 export interface MeteredUsage {
   readonly meter: string;
   readonly usage: Usage;
-  /**
-   * True when upstream gave no figure and the adapter had to estimate it; of an upper bound, when more input than that may
-   * be billed through no fault of the upstream's.
-   */
+  /** True when upstream gave no figure and the adapter had to estimate it. */
   readonly estimated?: boolean;
+  /**
+   * Of an upper bound: how much of its input stands for pictures and files, of which nobody knows before what they are
+   * billed as; undefined where there are none.
+   */
+  readonly unwrittenTokens?: number;
 }

@@ -1,3 +1,4 @@
+import { isFree } from '../cost/rates.ts';
 import { type PrivacyClass, satisfiesPrivacy } from './privacy.ts';
 import type { EffectivePreferences, LimitSource, Limits } from './request.ts';
 import { matchesSelector } from './selectors.ts';
@@ -10,6 +11,10 @@ export interface Needs {
   readonly jsonSchema: boolean;
   /** Lower bound of the tokens that the client's messages take. */
   readonly contextTokens: number;
+  /** The field whose input is as long as nobody knows before: files, films, speech. */
+  readonly unsized?: string | undefined;
+  /** The field that has an upstream bill more than the request's tokens: searches of its own, spoken answers. */
+  readonly unpriced?: string | undefined;
 }
 
 /** One trace line: which limit removed which slots, or single sources of search slots that stay, and why. */
@@ -102,6 +107,7 @@ function rulesFor({ limits, sources }: EffectivePreferences, needs: Needs, write
     return reason && `its query writer ${writer.id}: ${reason}`;
   };
   const inRegion = (slot: Slot) => regionObjection(slot, limits);
+  const boundless = (slot: Slot) => moneyObjection(slot, needs);
   const { allow, deny } = limits;
   return [
     privacyRule(limits.privacy, source('privacy')),
@@ -112,9 +118,7 @@ function rulesFor({ limits, sources }: EffectivePreferences, needs: Needs, write
       source('tools'),
       (slot) => selectorObjection(slot, limits) ?? alsoWriter(slot, (writer) => denial(writer, limits)),
     ),
-    rule('max_cost_usd', limits.maxCost, source('max_cost_usd'), ({ rates }) =>
-      limits.maxCost !== undefined && rates === undefined ? 'its price is unknown' : undefined,
-    ),
+    ...moneyRules(limits, source, (slot) => boundless(slot) ?? alsoWriter(slot, boundless)),
     rule('capabilities', needs, 'request', (slot) => capabilityObjection(slot, needs)),
   ];
 }
@@ -125,6 +129,23 @@ const rule = (limit: string, value: unknown, source: Rule['source'], objection: 
   source,
   objection,
 });
+
+/** The limits of money that stand, each of which needs to know the most that a call may cost. */
+function moneyRules({ maxCost, maxCostPerDay }: Limits, source: (key: string) => LimitSource, objection: Objection) {
+  const standing = { max_cost_usd: maxCost, max_cost_usd_per_day: maxCostPerDay };
+  return Object.entries(standing).flatMap(([limit, value]) =>
+    value === undefined ? [] : [rule(limit, value, source(limit), objection)],
+  );
+}
+
+/** Why nobody can say what a call to it costs at most. */
+function moneyObjection({ role, rates, windowTokens }: Slot, { unsized, unpriced }: Needs): string | undefined {
+  if (rates === undefined) return 'its price is unknown';
+  if (isFree(rates)) return undefined;
+  if (unpriced !== undefined && role === 'answer') return `\`${unpriced}\` may cost more than its prices say`;
+  if (unsized === undefined || windowTokens !== undefined) return undefined;
+  return `nobody knows how much \`${unsized}\` may hold for it; its \`context\` would say`;
+}
 
 const privacyRule = (required: PrivacyClass, source: Rule['source']): Rule =>
   rule('privacy', required, source, ({ privacy }) =>

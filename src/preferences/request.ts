@@ -10,7 +10,10 @@ import { type WeightAxis, type Weights, weightAxes } from './weights.ts';
 export type LimitSource = 'key' | 'body' | 'header' | 'metadata' | 'profile' | 'default';
 
 export interface Limits {
+  /** Of one request. */
   readonly maxCost: NanoUsd | undefined;
+  /** Of a key in a UTC day. */
+  readonly maxCostPerDay: NanoUsd | undefined;
   readonly maxLatencyMs: number | undefined;
   readonly maxTurns: number | undefined;
   readonly privacy: PrivacyClass;
@@ -92,13 +95,13 @@ export function mergePreferences(
   const all = asked.some(({ source }) => source === 'profile') ? asked : [...asked, ...profileOf('balanced', profiles)];
   const first = <K extends keyof RequestedPreferences>(key: K) =>
     all.find(({ preferences }) => preferences[key] !== undefined)?.preferences[key];
-  const { max_cost_usd_per_day: _, ...ceilingLimits } = ceiling;
+  const { max_cost_usd_per_day: maxCostPerDayUsd, ...ceilingLimits } = ceiling;
   return {
     profile: first('optimize') ?? 'balanced',
     weights: mergeWeights(all.map(({ preferences }) => preferences)),
     statedWeights: weightAxes.filter((axis) => isStated(axis, all)),
     instruction: first('instruction'),
-    ...intersectLimits([{ source: 'key', preferences: ceilingLimits }, ...all]),
+    ...intersectLimits([{ source: 'key', preferences: ceilingLimits }, ...all], maxCostPerDayUsd),
     onLimit: first('on_limit') ?? 'best_effort',
     explain: first('explain') ?? 'none',
     progress: first('progress') ?? 'none',
@@ -141,7 +144,10 @@ function mergeWeights(strongestFirst: readonly RequestedPreferences[]): Weights 
   };
 }
 
-function intersectLimits(layers: readonly PreferenceLayer[]): Pick<EffectivePreferences, 'limits' | 'sources'> {
+function intersectLimits(
+  layers: readonly PreferenceLayer[],
+  maxCostPerDayUsd: number | undefined,
+): Pick<EffectivePreferences, 'limits' | 'sources'> {
   const sources: Record<string, LimitSource> = {};
   const least = (key: 'max_cost_usd' | 'max_latency_ms' | 'max_turns'): number | undefined => {
     let strictest: number | undefined;
@@ -153,7 +159,7 @@ function intersectLimits(layers: readonly PreferenceLayer[]): Pick<EffectivePref
     }
     return strictest;
   };
-  const maxCostUsd = least('max_cost_usd');
+  const money = (usd: number | undefined) => (usd === undefined ? undefined : floorUsdToNano(usd));
   const privacy = strictestPrivacy(...layers.flatMap(({ preferences }) => preferences.privacy ?? []));
   const named = (key: string, has: (preferences: RequestedPreferences) => boolean) => {
     const layer = layers.find(({ preferences }) => has(preferences));
@@ -166,7 +172,8 @@ function intersectLimits(layers: readonly PreferenceLayer[]): Pick<EffectivePref
   return {
     sources,
     limits: {
-      maxCost: maxCostUsd === undefined ? undefined : floorUsdToNano(maxCostUsd),
+      maxCost: money(least('max_cost_usd')),
+      maxCostPerDay: money(maxCostPerDayUsd),
       maxLatencyMs: least('max_latency_ms'),
       maxTurns: least('max_turns'),
       privacy,

@@ -43,6 +43,10 @@ export interface Slot {
   readonly regions: readonly string[];
   readonly contextTokens: number;
   readonly maxOutputTokens: number;
+  /** Most tokens that one request can hold, as its maker or the operator says; undefined where nobody does. */
+  readonly windowTokens?: number | undefined;
+  /** Most tokens that one picture is billed as, where that is known. */
+  readonly pictureTokens?: number | undefined;
   /** What it usually writes, where that is known: for expectations, never for holds. */
   readonly typicalOutputTokens?: number;
   readonly input: readonly Modality[];

@@ -58,20 +58,23 @@ function toExpectation({ meter, usage }: MeteredUsage): MeteredUsage {
  * far, by a tokenizer-free estimate that errs on the high side.
  */
 export function abandonedUsage(bound: readonly MeteredUsage[], writtenCodePoints: number): MeteredUsage[] {
-  return bound.map(({ meter, usage }, index) => ({
+  return bound.map(({ meter, usage, unwrittenTokens }, index) => ({
     meter,
-    usage: cutOff(usage, index === 0 ? writtenCodePoints : 0),
+    usage: cutOff(usage, unwrittenTokens ?? 0, index === 0 ? writtenCodePoints : 0),
     estimated: true,
   }));
 }
 
-function cutOff(usage: Usage, writtenCodePoints: number): Usage {
+/** Pictures and files are booked in full: no estimate of them is on the high side but their bound. */
+function cutOff(usage: Usage, unwrittenTokens: number, writtenCodePoints: number): Usage {
   const tokensIn = (size: number) => Math.ceil(size / (bytesPerToken - 1));
+  // The whole prompt is of one kind; see `promptUsage`.
+  const promptIn = (bound: number) => (bound === 0 ? 0 : unwrittenTokens + tokensIn(bound - unwrittenTokens));
   return {
     ...usage,
-    inputTokens: tokensIn(usage.inputTokens),
-    cacheWriteTokens: tokensIn(usage.cacheWriteTokens),
-    cacheWriteHourTokens: tokensIn(usage.cacheWriteHourTokens),
+    inputTokens: promptIn(usage.inputTokens),
+    cacheWriteTokens: promptIn(usage.cacheWriteTokens),
+    cacheWriteHourTokens: promptIn(usage.cacheWriteHourTokens),
     outputTokens: Math.min(usage.outputTokens, tokensIn(writtenCodePoints)),
   };
 }

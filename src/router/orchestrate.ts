@@ -80,8 +80,9 @@ function openRun(spec: RunSpec, parts: RouterParts): RunState {
   checkSelectors(limits.deny, parts.slots, 'preferences.tools.deny');
   for (const list of limits.allow) checkSelectors(list, parts.slots, 'preferences.tools.allow');
   checkSelectors(Object.keys(weights.tools), parts.slots, 'preferences.weights.tools');
-  const { runId, keyName, maxCostPerDay } = spec;
-  const budget = parts.ledger.openBudget({ runId, keyName, maxCost: limits.maxCost, maxCostPerDay });
+  const { runId, keyName } = spec;
+  const { maxCost, maxCostPerDay } = limits;
+  const budget = parts.ledger.openBudget({ runId, keyName, maxCost, maxCostPerDay });
   const state = new RunState(spec, parts.slots, budget, parts.now());
   if (!state.admissible.some(({ role }) => role === 'answer')) {
     throw tooLong(spec, parts.slots) ?? nobodyAdmissible(state.limitsApplied);

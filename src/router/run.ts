@@ -13,8 +13,6 @@ import type { DecisionRole } from './policy.ts';
 export interface RunSpec {
   readonly runId: string;
   readonly keyName: string;
-  /** Most that the key may spend in a UTC day, in nano-dollars; undefined = no limit. */
-  readonly maxCostPerDay: NanoUsd | undefined;
   /** As the client wrote it: `orchestra:cheap`. */
   readonly requestedModel: string;
   readonly messages: readonly ChatMessage[];

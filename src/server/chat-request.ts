@@ -3,6 +3,7 @@ import { textOf } from '../contract/chat.ts';
 import { countCodePoints } from '../contract/code-points.ts';
 import type { Needs } from '../preferences/limits.ts';
 import type { Modality } from '../preferences/slot.ts';
+import { unwrittenIn } from '../upstream/unwritten-input.ts';
 import { metadataPrefix } from './caller-preferences.ts';
 import { invalidField } from './openrouter-provider.ts';
 import type { ChatRequest } from './wire.ts';
@@ -126,11 +127,14 @@ function functionName(value: unknown): string | undefined {
 
 function needsOf(request: ChatRequest, messages: readonly ChatMessage[], clientToolsNeeded: boolean): Needs {
   const codePoints = messages.reduce((sum, message) => sum + countCodePoints(textOf(message)), 0);
+  const { unsized, unpriced } = unwrittenIn({ messages, tools: request.tools });
   return {
     input: [...new Set<Modality>(['text', ...messages.flatMap(modalitiesOf)])],
     clientTools: clientToolsNeeded,
     jsonSchema: request.response_format?.type === 'json_schema',
     contextTokens: Math.floor(codePoints / 4),
+    unsized,
+    unpriced,
   };
 }
 

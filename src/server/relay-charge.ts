@@ -7,7 +7,7 @@ import type { EffectivePreferences } from '../preferences/request.ts';
 import { abandonedUsage, affordableOutputTokens, leastAnswerTokens } from '../router/affordable.ts';
 import { agedWrites, cacheMarkIn, dearestMark, promptUsage } from '../upstream/cache-marks.ts';
 import type { RelayPath } from '../upstream/relay-request.ts';
-import { tokensPerPicture, unwrittenIn } from '../upstream/unwritten-input.ts';
+import { unwrittenIn, unwrittenTokens } from '../upstream/unwritten-input.ts';
 import type { RelayedModel, ServerParts } from './parts.ts';
 import type { RelayRequest } from './wire.ts';
 
@@ -34,7 +34,6 @@ export interface RelayCharge {
 export interface ChargeRequest {
   readonly runId: string;
   readonly keyName: string;
-  readonly maxCostPerDay: NanoUsd | undefined;
   readonly model: RelayedModel;
   readonly preferences: EffectivePreferences;
   readonly path: RelayPath;
@@ -44,19 +43,23 @@ export interface ChargeRequest {
 
 /** @throws OrchestraError limits_unsatisfiable or budget_exceeded before a byte leaves. */
 export function openCharge(request: ChargeRequest, { ledger, prices }: ServerParts): RelayCharge {
-  const { runId, keyName, maxCostPerDay, model, preferences, body } = request;
-  const { maxCost } = preferences.limits;
+  const { runId, keyName, model, preferences, body } = request;
+  const { maxCost, maxCostPerDay } = preferences.limits;
   const { meter } = model;
   const budget = ledger.openBudget({ runId, keyName, maxCost, maxCostPerDay });
   const mark = cacheMarkIn(body);
   const unwritten = unwrittenIn(body);
-  const promptTokens = request.bodyBytes + promptAllowanceTokens + unwritten.pictures * tokensPerPicture;
+  const beside = unwrittenTokens(unwritten, model.slot);
+  const promptTokens = request.bodyBytes - unwritten.inlineBytes + promptAllowanceTokens + beside;
   // Most upstreams write to their caches unasked.
   const prompt = promptUsage(promptTokens, dearestMark(mark, 'usual'));
-  // The suffix is OpenRouter's, and has it search.
-  const estimated = unwritten.pictures > 0 || unwritten.unbounded || body.model.endsWith(':online');
-  const boundOf = (outputTokens: number) => [
-    { meter, usage: usageOf({ ...prompt, outputTokens, calls: 1 }), estimated },
+  const isWritten = unwritten.pictures === 0 && unwritten.unsized === undefined && unwritten.unpriced === undefined;
+  const boundOf = (outputTokens: number): MeteredUsage[] => [
+    {
+      meter,
+      usage: usageOf({ ...prompt, outputTokens, calls: 1 }),
+      ...(isWritten ? {} : { unwrittenTokens: beside }),
+    },
   ];
   const output = outputBound(request, budget.remaining(), (tokens) => priceBound(boundOf(tokens), prices).total);
   const bound = boundOf(output.tokens);

@@ -4,6 +4,7 @@ import { maskSlots, type Needs } from '../preferences/limits.ts';
 import { isPrivate } from '../preferences/privacy.ts';
 import type { RelayResponse } from '../upstream/relay.ts';
 import type { JsonObject, RelayPath } from '../upstream/relay-request.ts';
+import { unwrittenIn } from '../upstream/unwritten-input.ts';
 import { collectPreferences } from './caller-preferences.ts';
 import { routeSchemas } from './docs.ts';
 import type { AnswerOnce } from './idempotency.ts';
@@ -14,11 +15,10 @@ import { endFailed, type Relaying } from './relay-failure.ts';
 import { type RelayFacts, recordRelay, relayedUsage, relayReport } from './relay-record.ts';
 import { passStream } from './relay-stream.ts';
 import { budgetHeader, costHeader, limitReport } from './report.ts';
-import { maxCostPerDayOf } from './run.ts';
 import { modelOf, resolveModel } from './served-models.ts';
 import { isStrict } from './strict.ts';
 import { sendWhole } from './whole-answer.ts';
-import { parseRelayRequest } from './wire.ts';
+import { parseRelayRequest, type RelayRequest } from './wire.ts';
 
 /** Endpoints that only relays serve. */
 export function relayRoutes(app: FastifyInstance, parts: ServerParts, inFlight: InFlight, once: AnswerOnce): void {
@@ -37,8 +37,13 @@ export function relayRoutes(app: FastifyInstance, parts: ServerParts, inFlight: 
   }
 }
 
-/** The upstream judges what the request needs; here only the caller's limits do. */
-const noNeeds: Needs = { input: [], clientTools: false, jsonSchema: false, contextTokens: 0 };
+/** The upstream judges what it can do; here only the caller's limits do, and those of money ask what it may bill. */
+function needsOf(body: RelayRequest, { slot }: RelayedModel): Needs {
+  const { unsized, speech, unpriced } = unwrittenIn(body);
+  const unpricedSpeech = slot.input.includes('audio') ? undefined : speech;
+  const asked = { input: [], clientTools: false, jsonSchema: false, contextTokens: 0 };
+  return { ...asked, unsized, unpriced: unpriced ?? unpricedSpeech };
+}
 
 /** Passes a request to an upstream: same keys, limits, ledger and record as a run, none of its decisions. */
 export async function answerByRelay(
@@ -53,12 +58,11 @@ export async function answerByRelay(
   const { caller, headers } = request;
   const slots = [...parts.slots, model.slot];
   const { preferences, warnings } = collectPreferences({ body, headers, caller, slots }, parts);
-  checkLimits(model, preferences);
+  checkLimits(model, preferences, needsOf(body, model));
   const runId = `run_${parts.newId()}`;
   const startedAtMs = parts.now();
   const facts = { runId, keyName: caller.name, requestedModel: body.model, model, preferences, warnings, startedAtMs };
-  const maxCostPerDay = maxCostPerDayOf(caller);
-  const charge = openCharge({ ...facts, maxCostPerDay, path, body, bodyBytes: request.bodyBytes }, parts);
+  const charge = openCharge({ ...facts, path, body, bodyBytes: request.bodyBytes }, parts);
   const ticket = inFlight.openRelay(runId, caller.name, reply);
   const strict = isStrict(request, parts);
   if (!strict) reply.header('x-orchestra-run-id', runId);
@@ -66,7 +70,7 @@ export async function answerByRelay(
   const deadline = startDeadline(ticket, preferences.limits.maxLatencyMs);
   try {
     const response = await forward(relaying, upstream, path, boundedBody(body, charge));
-    return await pass(relaying, response, { runId, keyName: caller.name, maxCostPerDay });
+    return await pass(relaying, response);
   } finally {
     clearTimeout(deadline);
     ticket.close();
@@ -74,13 +78,15 @@ export async function answerByRelay(
   }
 }
 
-function checkLimits({ slot }: RelayedModel, preferences: RelayFacts['preferences']): void {
-  const { admissible, applied } = maskSlots([slot], preferences, noNeeds);
+function checkLimits({ slot }: RelayedModel, preferences: RelayFacts['preferences'], needs: Needs): void {
+  const { admissible, applied } = maskSlots([slot], preferences, needs);
   if (admissible.length > 0) return;
   const [limit] = applied;
   const reason = limit?.removed[0]?.reason ?? 'it is not admitted';
-  throw new OrchestraError('limits_unsatisfiable', `${limit?.limit} removed \`${slot.id}\`: ${reason}.`, {
-    param: `preferences.${limit?.limit}`,
+  const isMoney = limit?.limit.startsWith('max_cost_usd') === true && slot.rates !== undefined;
+  const wayOut = isMoney ? ' Leave it out, or use a key whose money is not limited.' : '';
+  throw new OrchestraError('limits_unsatisfiable', `${limit?.limit} removed \`${slot.id}\`: ${reason}.${wayOut}`, {
+    param: (isMoney ? (needs.unpriced ?? needs.unsized) : undefined) ?? `preferences.${limit?.limit}`,
     details: { limits: applied.map(limitReport) },
   });
 }
@@ -109,11 +115,7 @@ async function forward(
   }
 }
 
-function pass(
-  relaying: Relaying,
-  response: RelayResponse,
-  key: Parameters<typeof budgetHeader>[1],
-): Promise<FastifyReply> | FastifyReply {
+function pass(relaying: Relaying, response: RelayResponse): Promise<FastifyReply> | FastifyReply {
   const { reply, charge, facts, parts, strict } = relaying;
   reply.headers(response.headers);
   if (response.kind === 'stream') return passStream(relaying, response.events);
@@ -125,7 +127,7 @@ function pass(
   const { body, usage } = response;
   const bill = usage ? charge.settle(usage) : charge.settleEstimated(JSON.stringify(body).length);
   const record = recordRelay(facts, bill, undefined, parts);
-  if (!strict) reply.headers({ ...costHeader(record), ...budgetHeader(parts.ledger, key) });
+  if (!strict) reply.headers({ ...costHeader(record), ...budgetHeader(parts.ledger, facts) });
   const shown = relayedUsage(body['usage'], record, parts, strict);
   const told = JSON.stringify({ ...body, usage: shown, ...relayReport(record, strict) });
   return sendWhole(reply, { body: told, privacy: record.privacy });

@@ -1,10 +1,10 @@
-import type { BudgetLimits, Ledger } from '../cost/ledger.ts';
+import type { Ledger } from '../cost/ledger.ts';
 import { formatUsd, type NanoUsd, nanoUsd, toUsdNumber, zeroUsd } from '../cost/money.ts';
 import { mergeLines, type PriceBook, type PricedUsage } from '../cost/price-book.ts';
 import { promptTokensOf } from '../cost/usage.ts';
 import type { LimitApplied, Needs } from '../preferences/limits.ts';
 import type { EffectivePreferences } from '../preferences/request.ts';
-import type { CandidateRecord, DecideReport, RunRecord, TurnRecord } from '../router/run.ts';
+import type { CandidateRecord, DecideReport, RunRecord, RunSpec, TurnRecord } from '../router/run.ts';
 import type { Feedback } from '../store/run-texts.ts';
 import type { FoundRun } from '../store/runs.ts';
 import type { Conversation } from './kept-texts.ts';
@@ -115,8 +115,9 @@ export const costHeader = (record: RunRecord): Record<string, string> =>
 /** What the key may still spend today, where it has a limit. */
 export function budgetHeader(
   ledger: Ledger,
-  { runId, keyName, maxCostPerDay }: Pick<BudgetLimits, 'runId' | 'keyName' | 'maxCostPerDay'>,
+  { runId, keyName, preferences }: Pick<RunSpec, 'runId' | 'keyName' | 'preferences'>,
 ): Record<string, string> {
+  const { maxCostPerDay } = preferences.limits;
   if (maxCostPerDay === undefined) return {};
   const left = ledger.openBudget({ runId, keyName, maxCostPerDay, maxCost: undefined }).remaining() ?? zeroUsd;
   return { 'x-orchestra-budget-remaining-usd': formatUsd(left) };
@@ -223,7 +224,7 @@ export const limitReport = ({ limit, value, ...rest }: LimitApplied) => ({
 
 /** As the API writes it: dollars for nano-dollars, its own words for what a request needs. */
 function limitValue(limit: string, value: unknown): unknown {
-  if (limit === 'max_cost_usd' && typeof value === 'number') return value / 1e9;
+  if (limit.startsWith('max_cost_usd') && typeof value === 'number') return value / 1e9;
   if (limit !== 'capabilities') return value;
   const { input, clientTools, jsonSchema, contextTokens } = value as Needs; // What `maskSlots` puts there.
   return { input, client_tools: clientTools, json_schema: jsonSchema, context_tokens: contextTokens };

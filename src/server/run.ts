@@ -1,9 +1,7 @@
 import type { FastifyReply, FastifyRequest } from 'fastify';
-import { floorUsdToNano } from '../cost/money.ts';
 import { OrchestraError } from '../errors.ts';
 import type { RunEvent, RunRecord, RunSpec, RunWarning } from '../router/run.ts';
 import { type Answer, createAnswer, finishReasonOf } from './answer.ts';
-import type { Caller } from './auth.ts';
 import { collectPreferences } from './caller-preferences.ts';
 import { type PreparedChat, prepareChat } from './chat-request.ts';
 import { clientPatienceMs } from './client-patience.ts';
@@ -23,9 +21,6 @@ export interface Run {
   readonly strict: boolean;
 }
 
-export const maxCostPerDayOf = ({ ceiling }: Caller) =>
-  ceiling.max_cost_usd_per_day === undefined ? undefined : floorUsdToNano(ceiling.max_cost_usd_per_day);
-
 /** Checks everything that can be checked before anything is spent. */
 export function prepareRun(
   request: FastifyRequest,
@@ -39,7 +34,6 @@ export function prepareRun(
   const spec = {
     runId: `run_${parts.newId()}`,
     keyName: caller.name,
-    maxCostPerDay: maxCostPerDayOf(caller),
     requestedModel: body.model,
     messages: chat.messages,
     needs: chat.needs,

@@ -18,7 +18,7 @@ export interface AnswerToolOptions {
 
 /** An expert answers the client, with what the run has learnt at the end of the last user message. */
 export function createAnswerTool({ slot, expert, contract }: AnswerToolOptions): Tool {
-  const expertBound = createExpertBound(slot.id, expert);
+  const expertBound = createExpertBound(slot, expert);
   const outputTokens = (input: ToolInput) => Math.min(input.maxOutputTokens, slot.maxOutputTokens);
 
   async function* execute(input: ToolInput): AsyncGenerator<ChatDelta, ToolOutcome> {
@@ -27,7 +27,7 @@ export function createAnswerTool({ slot, expert, contract }: AnswerToolOptions):
     const material = { messages, evidence, contextTokens: slot.contextTokens, maxOutputTokens };
     const sent = answerMessages(material, contract);
     const request = { messages: sent, maxOutputTokens, options, privateTo, signal };
-    const { text, finishReason, usage, failure } = yield* callExpert(expert, request, slot.id);
+    const { text, finishReason, usage, failure } = yield* callExpert(expert, request, slot);
     // One that was cut off or that calls a tool is not meant to be whole.
     const verdict = finishReason === 'stop' && text !== '' ? formatVerdict(text, options) : 'met';
     return {

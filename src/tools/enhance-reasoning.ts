@@ -27,7 +27,7 @@ const outputCodePoints = 20_000;
 /** An expert writes Python, the sandbox runs it; what it printed, or how it failed, is the observation. */
 export function createReasoningTool(options: ReasoningToolOptions): Tool {
   const { slot, expert, sandbox, sandboxMeter = 'tool:python', contract } = options;
-  const expertBound = createExpertBound(slot.id, expert);
+  const expertBound = createExpertBound(slot, expert);
   const outputTokens = (input: ToolInput) => Math.min(input.maxOutputTokens, slot.maxOutputTokens);
 
   function bound(input: ToolInput): MeteredUsage[] {
@@ -38,7 +38,7 @@ export function createReasoningTool(options: ReasoningToolOptions): Tool {
   async function execute({ privateTo, signal, ...input }: ToolInput, maxOutputTokens: number): Promise<ToolOutcome> {
     const material = { ...input, contextTokens: slot.contextTokens, maxOutputTokens };
     const messages = codeMessages(material, sandbox.packages, contract);
-    const reply = await expertReply(expert, { messages, maxOutputTokens, options: {}, privateTo, signal }, slot.id);
+    const reply = await expertReply(expert, { messages, maxOutputTokens, options: {}, privateTo, signal }, slot);
     if (reply.failure) return { observation: reply.failure, usage: [reply.usage] };
     const code = extractPython(reply.text);
     if (code === undefined) return { observation: noProgram, usage: [reply.usage] };

@@ -2,6 +2,7 @@ import type { FailedObservation } from '../contract/evidence.ts';
 import { type MeteredUsage, type Usage, usageOf } from '../cost/usage.ts';
 import { cacheMarkIn, promptUsage } from '../upstream/cache-marks.ts';
 import { type ChatDelta, type FailureKind, type FinishReason, UpstreamFailure } from '../upstream/chat.ts';
+import { type PictureReader, unwrittenIn, unwrittenTokens } from '../upstream/unwritten-input.ts';
 import { throwIfCancelled } from './cancelled.ts';
 import type { Expert, ExpertRequest } from './expert.ts';
 
@@ -14,6 +15,9 @@ export interface ExpertReply {
   readonly failure: FailedObservation | undefined;
 }
 
+/** Who is called: a slot, or whatever else has a meter for an id. */
+type Callee = PictureReader & { readonly id: string };
+
 /**
  * Calls an expert, yields its deltas and returns the whole: failures as data, usage in every case.
  * @throws AbortError when the signal fires
@@ -21,12 +25,12 @@ export interface ExpertReply {
 export async function* callExpert(
   expert: Expert,
   request: ExpertRequest,
-  meter: string,
+  callee: Callee,
 ): AsyncGenerator<ChatDelta, ExpertReply> {
   const written = { text: '', bytes: 0, calledTools: false };
   try {
     for await (const event of expert.complete(request)) {
-      if (event.type === 'end') return finished(event.finishReason, event.usage, written, request, meter);
+      if (event.type === 'end') return finished(event.finishReason, event.usage, written, request, callee);
       note(event, written);
       yield event;
     }
@@ -37,15 +41,15 @@ export async function* callExpert(
     return {
       text: written.text,
       finishReason: undefined,
-      usage: failedUsage(thrown, written.bytes, request, meter),
+      usage: failedUsage(thrown, written.bytes, request, callee),
       failure: observationOf(thrown),
     };
   }
 }
 
 /** For calls whose text nobody watches being written. */
-export async function expertReply(expert: Expert, request: ExpertRequest, meter: string): Promise<ExpertReply> {
-  const call = callExpert(expert, request, meter);
+export async function expertReply(expert: Expert, request: ExpertRequest, callee: Callee): Promise<ExpertReply> {
+  const call = callExpert(expert, request, callee);
   for (;;) {
     const step = await call.next();
     if (step.done) return step.value;
@@ -71,13 +75,13 @@ function finished(
   usage: Usage | undefined,
   { text, bytes, calledTools }: Written,
   request: ExpertRequest,
-  meter: string,
+  callee: Callee,
 ): ExpertReply {
   const isEmpty = text.trim() === '' && !calledTools;
   return {
     text,
     finishReason,
-    usage: usage ? { meter, usage } : estimate(request, bytes, meter),
+    usage: usage ? { meter: callee.id, usage } : estimate(request, bytes, callee),
     failure: isEmpty ? { kind: 'failed', reason: 'The expert wrote nothing.', retryable: true } : undefined,
   };
 }
@@ -87,21 +91,23 @@ function failedUsage(
   { kind, usage }: UpstreamFailure,
   writtenBytes: number,
   request: ExpertRequest,
-  meter: string,
+  callee: Callee,
 ): MeteredUsage {
-  if (usage) return { meter, usage };
+  if (usage) return { meter: callee.id, usage };
   const workedOn = writtenBytes > 0 || kind === 'timeout' || kind === 'cut_stream' || kind === 'malformed';
-  return workedOn ? estimate(request, writtenBytes, meter) : { meter, usage: usageOf({}) };
+  return workedOn ? estimate(request, writtenBytes, callee) : { meter: callee.id, usage: usageOf({}) };
 }
 
 /** Tokens are about four bytes of English and fewer of most else; counting three errs on the dear side. */
 const bytesPerToken = 3;
 
-function estimate({ messages, options }: ExpertRequest, writtenBytes: number, meter: string): MeteredUsage {
-  const promptTokens = Math.ceil(Buffer.byteLength(JSON.stringify(messages)) / bytesPerToken);
+function estimate({ messages, options }: ExpertRequest, writtenBytes: number, callee: Callee): MeteredUsage {
+  const unwritten = unwrittenIn({ messages });
+  const textBytes = Buffer.byteLength(JSON.stringify(messages)) - unwritten.inlineBytes;
+  const promptTokens = Math.ceil(textBytes / bytesPerToken) + unwrittenTokens(unwritten, callee);
   const outputTokens = Math.ceil(writtenBytes / bytesPerToken);
   const prompt = promptUsage(promptTokens, cacheMarkIn([messages, options]));
-  return { meter, usage: usageOf({ ...prompt, outputTokens, calls: 1 }), estimated: true };
+  return { meter: callee.id, usage: usageOf({ ...prompt, outputTokens, calls: 1 }), estimated: true };
 }
 
 function observationOf({ kind, message, retryAfterMs }: UpstreamFailure): FailedObservation {

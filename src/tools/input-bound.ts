@@ -1,8 +1,9 @@
 import type { ChatMessage } from '../contract/chat.ts';
 import type { Evidence } from '../contract/evidence.ts';
 import { type MeteredUsage, usageOf } from '../cost/usage.ts';
+import type { Slot } from '../preferences/slot.ts';
 import { type CacheMark, cacheMarkIn, dearestMark, promptUsage } from '../upstream/cache-marks.ts';
-import { tokensPerPicture, type UnwrittenInput, unwrittenIn } from '../upstream/unwritten-input.ts';
+import { type UnwrittenInput, unwrittenIn, unwrittenTokens } from '../upstream/unwritten-input.ts';
 import type { Expert } from './expert.ts';
 import type { ToolInput } from './tool.ts';
 
@@ -12,34 +13,35 @@ export const allowanceBytes = 1024;
 const frameBytes = 64;
 
 interface Chat {
+  /** Of its text. */
   readonly bytes: number;
-  readonly unwritten: UnwrittenInput;
+  readonly unwritten: UnwrittenInput | undefined;
   readonly mark: CacheMark;
 }
 
 /**
- * Upper bound of what one call to an expert can consume: no tokenizer makes more tokens than UTF-8 bytes, and all of them
- * may be written to a cache, unless that has to be asked for and was not.
+ * Upper bound of what one call to an expert can consume: no tokenizer makes more tokens than UTF-8 bytes, pictures and
+ * files have bounds of their own, and all of it may be written to a cache, unless that has to be asked for and was not.
  * The router asks many times for the same long chat, so the sizes of what cannot change are kept.
  */
 export function createExpertBound(
-  meter: string,
+  slot: Slot,
   { cachesOnlyMarked = false }: Expert,
 ): (input: ToolInput, maxOutputTokens: number) => MeteredUsage {
   const chats = new WeakMap<readonly ChatMessage[], Chat>();
   const evidences = new WeakMap<Evidence, number>();
   return ({ messages, evidence, answerOptions }, maxOutputTokens) => {
     const chat = kept(chats, messages, measured);
-    const { pictures, unbounded } = chat.unwritten;
+    const unwritten = chat.unwritten && unwrittenTokens(chat.unwritten, slot);
     const promptTokens =
       chat.bytes +
-      pictures * tokensPerPicture +
+      (unwritten ?? 0) +
       kept(evidences, evidence, evidenceBytes) +
       jsonBytes(answerOptions) +
       allowanceBytes;
     const mark = dearestMark(chat.mark, cacheMarkIn(answerOptions), cachesOnlyMarked ? 'none' : 'usual');
     const usage = usageOf({ ...promptUsage(promptTokens, mark), outputTokens: maxOutputTokens, calls: 1 });
-    return { meter, usage, ...(pictures > 0 || unbounded ? { estimated: true } : {}) };
+    return { meter: slot.id, usage, ...(unwritten === undefined ? {} : { unwrittenTokens: unwritten }) };
   };
 }
 
@@ -49,11 +51,14 @@ function kept<Key extends object, Size>(sizes: WeakMap<Key, Size>, key: Key, mea
   return size;
 }
 
-const measured = (messages: readonly ChatMessage[]): Chat => ({
-  bytes: jsonBytes(messages),
-  mark: cacheMarkIn(messages),
-  unwritten: unwrittenIn(messages),
-});
+function measured(messages: readonly ChatMessage[]): Chat {
+  const unwritten = unwrittenIn({ messages });
+  return {
+    bytes: jsonBytes(messages) - unwritten.inlineBytes,
+    mark: cacheMarkIn(messages),
+    unwritten: unwritten.pictures > 0 || unwritten.unsized !== undefined ? unwritten : undefined,
+  };
+}
 
 const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
 

@@ -29,7 +29,7 @@ interface QueryWriter {
 /** Asks one source after the other until one has something; a failing source is like one that knows nothing. */
 export function createSearchTool(options: SearchToolOptions): Tool {
   const { slot, sources, writer, contract, documents: limit = 5 } = options;
-  const writerBound = writer && createExpertBound(writer.slot.id, writer.expert);
+  const writerBound = writer && createExpertBound(writer.slot, writer.expert);
 
   function bound(input: ToolInput): MeteredUsage[] {
     const searches = admitted(sources, input).map(({ meter, mostUsage }) => ({ meter, usage: mostUsage }));
@@ -81,7 +81,7 @@ async function writeQuery(
   const material = { ...input, contextTokens: writer.slot.contextTokens, maxOutputTokens };
   const messages = queryMessages(material, contract);
   const request = { messages, maxOutputTokens, options: {}, privateTo: input.privateTo, signal: input.signal };
-  const reply = await expertReply(writer.expert, request, writer.slot.id);
+  const reply = await expertReply(writer.expert, request, writer.slot);
   return { query: reply.failure ? undefined : extractQuery(reply.text, contract), usage: reply.usage };
 }
 

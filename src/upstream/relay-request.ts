@@ -6,9 +6,10 @@ export type JsonObject = Readonly<Record<string, unknown>>;
 
 /**
  * Addressed to the gateway; upstreams refuse them, and what a caller prefers is none of their business. Routers would
- * take the last three for models to turn to instead, whose price and class nobody here has looked at.
+ * take the last three for models to turn to instead, whose price and class nobody here has looked at; a service tier
+ * would have another price too.
  */
-const ownFields = ['preferences', 'provider', 'max_cost', 'models', 'fallbacks', 'route'];
+const ownFields = ['preferences', 'provider', 'max_cost', 'service_tier', 'models', 'fallbacks', 'route'];
 
 /** The client's body as the upstream gets it: its own model name, its dialect, usage on every stream. */
 export function relayBody(path: RelayPath, model: string, body: JsonObject, dialect: OpenAiDialect): string {

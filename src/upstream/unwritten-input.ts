@@ -1,31 +1,82 @@
 import { objectsIn } from './objects-in.ts';
+import { isObject, type JsonObject } from './relay-request.ts';
 
-/** Input that an upstream bills and that the bytes of a request do not bound. */
+/** What a request has an upstream bill beyond the text that stands in it. Fields are named as clients know them. */
 export interface UnwrittenInput {
   readonly pictures: number;
-  /** Files, films and what the upstream searches by itself: nobody knows before how much that is. */
-  readonly unbounded: boolean;
+  /** Letters of pictures, files and speech that stand in the request: what is billed is what they show. */
+  readonly inlineBytes: number;
+  /** Where input stands whose length nobody knows before: files, films, speech. */
+  readonly unsized: string | undefined;
+  /** Where speech stands, whose tokens many upstreams bill at a price of its own. */
+  readonly speech: string | undefined;
+  /** What has the upstream bill more than this request's tokens: searches and tools of its own, spoken answers. */
+  readonly unpriced: string | undefined;
 }
 
-/** What most models make of a large picture, however few bytes describe it or its address. */
-export const tokensPerPicture = 5_000;
+/**
+ * Of a slot that does not say: no model is known to make more of one picture, however large. The most are the 48,169 of
+ * gpt-4o-mini (2,833 + 8 tiles of 5,667); GPT-6 takes up to 36,000 (30,000 patches at 1.2), Qwen-VL 16,384.
+ */
+const mostTokensPerPicture = 50_000;
+
+/** Who reads it, as far as the length of what it reads is known. */
+export interface PictureReader {
+  readonly pictureTokens?: number | undefined;
+  readonly windowTokens?: number | undefined;
+}
+
+/** The most input that an upstream can bill for what is not written out; no request is longer than the model's window. */
+export function unwrittenTokens(
+  { pictures, unsized }: UnwrittenInput,
+  { pictureTokens = mostTokensPerPicture, windowTokens }: PictureReader,
+): number {
+  const tokens = pictures * pictureTokens;
+  if (windowTokens === undefined) return tokens;
+  return unsized === undefined ? Math.min(tokens, windowTokens) : windowTokens;
+}
 
 const pictures: readonly unknown[] = ['image_url', 'input_image', 'image'];
-const unbounded: readonly unknown[] = [
-  'file',
-  'input_file',
-  'document',
-  'video_url',
-  'input_video',
-  'web_search',
-  'web_search_preview',
-];
-const searches = ['plugins', 'web_search_options'];
+const recordings: readonly unknown[] = ['input_audio', 'audio_url'];
+const unsized: readonly unknown[] = ['file', 'input_file', 'document', 'video_url', 'input_video', ...recordings];
 
-export function unwrittenIn(value: unknown): UnwrittenInput {
-  const objects = objectsIn(value);
+/** @param request a body as clients send it, or the part of one that goes upstream. */
+export function unwrittenIn(request: JsonObject): UnwrittenInput {
+  const inputs = ['messages', 'input', 'prompt'].map((field) => [field, objectsIn(request[field])] as const);
+  const parts = inputs.flatMap(([, objects]) => objects);
+  const fieldWith = (types: readonly unknown[]) =>
+    inputs.find(([, objects]) => objects.some(({ type }) => types.includes(type)))?.[0];
   return {
-    pictures: objects.filter(({ type }) => pictures.includes(type)).length,
-    unbounded: objects.some((one) => unbounded.includes(one['type']) || searches.some((field) => field in one)),
+    pictures: parts.filter(({ type }) => pictures.includes(type)).length,
+    inlineBytes: parts.reduce((sum, part) => sum + inlineBytesOf(part), 0),
+    unsized: fieldWith(unsized),
+    speech: fieldWith(recordings),
+    unpriced: unpricedField(request),
   };
 }
+
+/** Wherever the APIs have a part keep its letters. */
+function inlineBytesOf(part: JsonObject): number {
+  const { type } = part;
+  if (typeof type !== 'string' || !(pictures.includes(type) || unsized.includes(type))) return 0;
+  const holders = [part, part[type], part['source']].filter(isObject);
+  const texts = holders.flatMap(({ url, image_url, data, file_data }) => [url, image_url, data, file_data]);
+  return texts.reduce<number>((sum, text) => sum + (typeof text === 'string' ? text.length : 0), 0);
+}
+
+/** Fields in which clients of OpenAI, OpenRouter, xAI and DashScope order searches. */
+const searches = ['web_search_options', 'plugins', 'search_parameters', 'enable_search'];
+/** Tools that the client runs itself; all others are run, and billed, upstream. */
+const clientTools: readonly unknown[] = [undefined, 'function', 'custom'];
+
+function unpricedField({ model, tools, modalities, ...request }: JsonObject): string | undefined {
+  // The suffix is OpenRouter's, and has it search.
+  if (typeof model === 'string' && model.endsWith(':online')) return 'model';
+  if (listOf(tools).some((tool) => isObject(tool) && !clientTools.includes(tool['type']))) return 'tools';
+  if (listOf(modalities).includes('audio')) return 'modalities';
+  return searches.find((field) => isOrdered(request[field]));
+}
+
+const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);
+const isOrdered = (value: unknown): boolean =>
+  value !== undefined && value !== null && value !== false && !(Array.isArray(value) && value.length === 0);

@@ -102,11 +102,12 @@ async function execute(current: Plan, keyName: string): Promise<RunRecord | unde
   const spec: RunSpec = {
     runId,
     keyName,
-    maxCostPerDay: nanoUsd(dayLimit),
     requestedModel: 'orchestra',
     messages: [{ role: 'user', content: runId }],
     needs: { input: ['text'], clientTools: false, jsonSchema: false, contextTokens: 2 },
-    preferences: mergePreferences([{ source: 'body', preferences: limit }], builtInProfiles, {}),
+    preferences: mergePreferences([{ source: 'body', preferences: limit }], builtInProfiles, {
+      max_cost_usd_per_day: dayLimit / 1e9,
+    }),
     maxAnswerTokens: undefined,
     answerOptions: {},
     streaming: current.streaming,

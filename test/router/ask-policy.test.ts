@@ -34,7 +34,6 @@ async function decidedBy(decide: () => Promise<PolicyOpinion>) {
     {
       runId: 'run_1',
       keyName: 'tester',
-      maxCostPerDay: undefined,
       requestedModel: 'orchestra',
       messages,
       needs: { input: ['text'], clientTools: false, jsonSchema: false, contextTokens: 1 },

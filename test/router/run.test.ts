@@ -1,4 +1,5 @@
 import { afterEach, describe, expect, test } from 'vitest';
+import { nanoUsd } from '../../src/cost/money.ts';
 import { OrchestraError } from '../../src/errors.ts';
 import { builtInProfiles } from '../../src/preferences/profiles.ts';
 import { mergePreferences } from '../../src/preferences/request.ts';
@@ -22,7 +23,6 @@ let runs = 0;
 const specFor = (preferences: RequestedPreferences = {}, part: Partial<RunSpec> = {}): RunSpec => ({
   runId: `run_${++runs}`,
   keyName: 'tester',
-  maxCostPerDay: undefined,
   requestedModel: 'orchestra',
   messages: [{ role: 'user', content: 'What is loopback?' }],
   needs: { input: ['text'], clientTools: false, jsonSchema: false, contextTokens: 5 },
@@ -198,7 +198,8 @@ describe('limits of a run', () => {
 
   test('a spent day is a spent budget', async () => {
     const gateway = await start();
-    const spec = specFor({}, { maxCostPerDay: 10 as RunSpec['maxCostPerDay'] });
+    const preferences = mergePreferences([], builtInProfiles, { max_cost_usd_per_day: 1e-8 });
+    const spec = specFor({}, { preferences });
     expect(await refusal(read(gateway, spec))).toMatchObject({ code: 'budget_exceeded' });
   });
 
@@ -243,7 +244,7 @@ describe('a client that leaves', () => {
       runId: 'x',
       keyName: 'tester',
       maxCost: undefined,
-      maxCostPerDay: 1e12 as RunSpec['maxCostPerDay'],
+      maxCostPerDay: nanoUsd(1e12),
     });
     expect(day.remaining()).toBeGreaterThan(0);
     expect(gateway.ledger.recover()).toBe(0);

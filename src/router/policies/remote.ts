@@ -120,7 +120,7 @@ function requestFor(
 
 async function replyOf(request: ExpertRequest, before: Bill, expert: Expert): Promise<Reply> {
   const heard = createCallListener();
-  const call = callExpert(expert, request, policyMeter);
+  const call = callExpert(expert, request, { id: policyMeter });
   try {
     for (;;) {
       const step = await call.next();
