@@ -84,19 +84,20 @@ describe('ledger', () => {
     expect(told).toEqual([['meter-1']]);
   });
 
-  test('blames nobody for an estimate, nor for input whose bound is one', () => {
+  test('blames nobody for an estimate, nor for pictures and files, whose bound may be one', () => {
     const told: string[][] = [];
     const { ledger } = openLedger(book, (meters) => told.push([...meters]));
     const budget = openBudget(ledger, 'r');
-    const of = (inputTokens: number, outputTokens: number, estimated: boolean) => [
-      { meter: 'meter-0', usage: usageOf({ inputTokens, outputTokens }), estimated },
+    const of = (inputTokens: number, outputTokens: number, more: Partial<MeteredUsage> = {}) => [
+      { meter: 'meter-0', usage: usageOf({ inputTokens, outputTokens }), ...more },
     ];
+    const pictures = { unwrittenTokens: 40 };
     const overrun = (bound: MeteredUsage[], billed: MeteredUsage[]) =>
       budget.settle(mustHold(budget.hold(bound, zeroUsd)), billed).overrun;
-    expect(overrun(of(50, 5, true), of(900, 5, false))).toBe(true);
-    expect(overrun(of(50, 5, false), of(900, 5, true))).toBe(true);
+    expect(overrun(of(50, 5, pictures), of(900, 5))).toBe(true);
+    expect(overrun(of(50, 5), of(900, 5, { estimated: true }))).toBe(true);
     expect(told).toEqual([]);
-    expect(overrun(of(50, 5, true), of(900, 6, false))).toBe(true);
+    expect(overrun(of(50, 5, pictures), of(900, 6))).toBe(true);
     expect(told).toEqual([['meter-0']]);
   });
 

@@ -3,7 +3,7 @@ import { loadContract } from '../../src/contract/load.ts';
 import { toUsdNumber, zeroUsd } from '../../src/cost/money.ts';
 import type { PriceBook } from '../../src/cost/price-book.ts';
 import { ratesFrom } from '../../src/cost/rates.ts';
-import { boundPrice, expectedPrice } from '../../src/router/affordable.ts';
+import { abandonedUsage, boundPrice, expectedPrice } from '../../src/router/affordable.ts';
 import { createAnswerTool } from '../../src/tools/answer.ts';
 import type { Expert } from '../../src/tools/expert.ts';
 import { aSlot } from '../support/slots.ts';
@@ -35,4 +35,12 @@ test('a short question is expected to cost what it and a usual answer take, not 
 test('a long prompt is expected to cost a token for four bytes', () => {
   const longer = expectedTokens('word '.repeat(8000)) - expectedTokens('word '.repeat(4000));
   expect(longer).toBeCloseTo(5000, 0);
+});
+
+test('a call that was cut off is booked with its pictures in full, since nobody knows better', () => {
+  const content = [{ type: 'image_url', image_url: { url: 'https://x.example/y' } }];
+  const bound = tool.bound({ ...inputOf('?'), messages: [{ role: 'user', content }] });
+  const [booked] = abandonedUsage(bound, 0);
+  expect(booked?.usage.cacheWriteTokens).toBeGreaterThanOrEqual(50_000);
+  expect(booked?.usage.cacheWriteTokens).toBeLessThan(50_000 + 1_000);
 });
