@@ -16,6 +16,7 @@ interface ErrorRow {
 export const errorCodes = [
   'invalid_request',
   'context_length_exceeded',
+  'schema_refused',
   'unauthorized',
   'forbidden',
   'budget_exceeded',
@@ -47,6 +48,7 @@ const row = (status: number, type: string, wireCode: string, retryable = false):
 export const errorTable: Record<ErrorCode, ErrorRow> = {
   invalid_request: row(400, 'invalid_request_error', 'invalid_request'),
   context_length_exceeded: row(400, 'invalid_request_error', 'context_length_exceeded'),
+  schema_refused: row(400, 'invalid_request_error', 'invalid_json_schema'),
   unauthorized: row(401, 'authentication_error', 'invalid_api_key'),
   forbidden: row(403, 'permission_error', 'forbidden'),
   budget_exceeded: row(402, 'insufficient_quota', 'insufficient_quota'),
@@ -72,6 +74,8 @@ export interface ErrorOptions {
   /** Facts that are safe to show: never hosts, keys or message texts. */
   readonly details?: Readonly<Record<string, unknown>>;
   readonly retryAfterMs?: number;
+  /** Words of somebody else that may repeat the request: shown to the client behind the message, never kept or logged. */
+  readonly quote?: string;
   /** What really happened; goes to the log only. */
   readonly cause?: unknown;
 }
@@ -82,6 +86,7 @@ export class OrchestraError extends Error {
   readonly param: string | undefined;
   readonly details: Readonly<Record<string, unknown>> | undefined;
   readonly retryAfterMs: number | undefined;
+  readonly quote: string | undefined;
 
   constructor(code: ErrorCode, message: string, options: ErrorOptions = {}) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
@@ -90,6 +95,7 @@ export class OrchestraError extends Error {
     this.param = options.param;
     this.details = options.details;
     this.retryAfterMs = options.retryAfterMs;
+    this.quote = options.quote;
   }
 }
 

@@ -171,7 +171,8 @@ export interface InferenceEngine {
   close(): Promise<void>;
 }
 
-export type EngineFailureKind = 'unavailable' | 'busy' | 'context_full' | 'invalid' | 'crashed';
+/** `schema` is `invalid` because of the schema for the answer alone. */
+export type EngineFailureKind = 'unavailable' | 'busy' | 'context_full' | 'invalid' | 'schema' | 'crashed';
 
 /** `crashed` and `busy` may be tried again; `unavailable` says in its message what the operator can do. */
 export class EngineFailure extends Error {

@@ -41,17 +41,21 @@ export async function planGenerate(request: GenerateRequest, parts: GeneratePart
     const message = `the messages need ${prompt.length} tokens, the context has ${contextTokens}`;
     throw new EngineFailure('context_full', message);
   }
-  const gbnf = toolUse
-    ? toolCallGrammar(toolUse)
-    : jsonSchema === undefined
-      ? undefined
-      : jsonSchemaGrammar(jsonSchema);
   return {
     request,
     prompt,
     calls: toolUse && new ToolCallReader(isForced),
-    newGrammar: gbnf === undefined ? undefined : await readGrammar(gbnf),
+    newGrammar: toolUse ? await readGrammar(toolCallGrammar(toolUse)) : await answerGrammar(jsonSchema, readGrammar),
   };
+}
+
+async function answerGrammar(schema: unknown, readGrammar: ReadGrammar) {
+  try {
+    return schema === undefined ? undefined : await readGrammar(jsonSchemaGrammar(schema));
+  } catch (error) {
+    if (!(error instanceof EngineFailure) || error.kind !== 'invalid') throw error;
+    throw new EngineFailure('schema', error.message, error);
+  }
 }
 
 /** Text and calls as they are written; the last event says why it ended. */

@@ -34,6 +34,7 @@ const failureKinds: readonly [EngineFailureKind, ...EngineFailureKind[]] = [
   'busy',
   'context_full',
   'invalid',
+  'schema',
   'crashed',
 ];
 const failure = z.object({ kind: z.enum([...failureKinds, 'cancelled']), message: z.string() });

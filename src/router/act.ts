@@ -98,9 +98,10 @@ function close(state: RunState, hold: Hold, usage: readonly MeteredUsage[]): Nan
 }
 
 function conclude(option: TurnOption, outcome: ToolOutcome, state: RunState, writer: AnswerWriter): void {
-  const { observation } = outcome;
+  const { observation, schemaReason } = outcome;
   if (observation.kind === 'failed') {
     state.giveUp(option.slot, observation);
+    state.schemaReason ??= schemaReason;
     if (writer.committed()) state.error = brokenOff(option.slot.id, observation.reason);
   } else if (observation.kind === 'answer') concludeAnswer(option, observation.text, outcome, state, writer);
   else state.observe(observation, option.slot);

@@ -70,10 +70,11 @@ export function nothingLeft(state: RunState, { ruledOut, decisionCost, cheapestA
     const what = decisionCost > 0 ? 'decision with an answer behind it' : 'answer';
     return new OrchestraError('budget_exceeded', `The money left admits no ${what} any more.`, { details });
   }
-  const all = (kind: string) => failures.every((failure) => failure.kind === kind);
+  const answering = [...state.failures.values()].filter(({ role }) => role === 'answer');
+  const all = (kind: string) => answering.length > 0 && answering.every(({ failure }) => failure === kind);
   const told = failures.map(({ slot, reason }) => `${slot}: ${reason}`).join('; ');
   if (all('rate_limited')) {
-    const waits = [...state.failures.values()].flatMap(({ retryAfterMs }) => retryAfterMs ?? []);
+    const waits = answering.flatMap(({ retryAfterMs }) => retryAfterMs ?? []);
     return new OrchestraError('rate_limited', `Every slot that could answer is rate limited (${told}).`, {
       details,
       ...(waits.length > 0 ? { retryAfterMs: Math.min(...waits) } : {}),
@@ -83,6 +84,13 @@ export function nothingLeft(state: RunState, { ruledOut, decisionCost, cheapestA
     return new OrchestraError('context_length_exceeded', `The conversation is too long for every slot (${told}).`, {
       param: 'messages',
       details,
+    });
+  }
+  if (all('schema_refused')) {
+    return new OrchestraError('schema_refused', `No slot can hold to \`response_format\` (${told}).`, {
+      param: 'response_format',
+      details,
+      ...(state.schemaReason === undefined ? {} : { quote: state.schemaReason }),
     });
   }
   return new OrchestraError('upstream_failed', `Every slot that could answer failed (${told}).`, { details });

@@ -209,13 +209,14 @@ function end(state: RunState, thrown: unknown, clock: RunClock, parts: RouterPar
   state.error = runErrorOf(error);
 }
 
-function runErrorOf({ code, message, param, details, retryAfterMs }: OrchestraError): RunError {
+function runErrorOf({ code, message, param, details, retryAfterMs, quote }: OrchestraError): RunError {
   return {
     code,
     message,
     ...(param === undefined ? {} : { param }),
     ...(details === undefined ? {} : { details }),
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(quote === undefined ? {} : { quote }),
   };
 }
 

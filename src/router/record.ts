@@ -65,13 +65,14 @@ function sourcesOf(documents: readonly EvidenceDocument[]): RunSource[] {
 }
 
 /**
- * As it is stored. The instruction is the caller's text, and records hold no texts; what a private run read is nobody's
+ * As it is stored. The instruction is the caller's text, and a quote may be; records hold no texts. What a private run read is nobody's
  * business afterwards.
  */
 export function storedRun(keyName: string, record: RunRecord): StoredRun {
   const { runId: id, createdAtMs, kind, status, requestedModel, model } = record;
   const preferences = { ...record.preferences, instruction: undefined };
   const readings = isPrivate(record.privacy) ? { sources: [], domains: undefined } : {};
-  const text = JSON.stringify({ ...record, preferences, ...readings });
+  const error = record.error && { ...record.error, quote: undefined };
+  const text = JSON.stringify({ ...record, preferences, error, ...readings });
   return { id, keyName, createdAtMs, kind, status, requestedModel, model, record: text };
 }

@@ -29,7 +29,7 @@ export class RunState {
   readonly conversation: string;
   readonly turns: TurnRecord[] = [];
   readonly warnings: RunWarning[] = [];
-  readonly failures = new Map<string, FailedObservation>();
+  readonly failures = new Map<string, FailedObservation & Pick<Slot, 'role'>>();
   readonly excluded = new Map<string, string>();
   readonly limitsApplied: LimitApplied[];
   admissible: readonly Slot[];
@@ -38,6 +38,8 @@ export class RunState {
   answer: Answer | undefined;
   error: RunError | undefined;
   forcedBy: ForcingLimit | undefined;
+  /** Why the first slot that could not hold to the request's schema could not; for the client alone. */
+  schemaReason: string | undefined;
   textSent = false;
   domains: ReadonlyMap<string, number> | undefined;
   private weightsRead: Weights | undefined;
@@ -88,7 +90,7 @@ export class RunState {
   }
 
   giveUp(slot: Slot, failure: FailedObservation): void {
-    this.failures.set(slot.id, failure);
+    this.failures.set(slot.id, { ...failure, role: slot.role });
     this.excluded.set(slot.id, failure.reason);
   }
 

@@ -86,6 +86,8 @@ export interface RunError {
   readonly param?: string;
   readonly details?: Readonly<Record<string, unknown>>;
   readonly retryAfterMs?: number;
+  /** Words of somebody else that may repeat the request: for the client alone, and never stored. */
+  readonly quote?: string;
 }
 
 /** A document that was in the evidence when the answer was written. */

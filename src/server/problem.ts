@@ -17,7 +17,7 @@ export function errorEnvelope(error: OrchestraError): ErrorEnvelope {
   const { type, wireCode } = errorTable[error.code];
   return {
     error: {
-      message: error.message,
+      message: error.quote === undefined ? error.message : `${error.message} ${error.quote}`,
       type,
       param: error.param ?? null,
       code: wireCode,

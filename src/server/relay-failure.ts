@@ -23,6 +23,7 @@ const unbilled: readonly FailureKind[] = [
   'unauthorized',
   'context_length_exceeded',
   'rejected',
+  'schema_refused',
   'connection',
 ];
 

@@ -121,7 +121,7 @@ function pass(relaying: Relaying, response: RelayResponse): Promise<FastifyReply
   if (response.kind === 'stream') return passStream(relaying, response.events);
   if (response.kind === 'rejected') {
     reply.header('content-type', 'application/json; charset=utf-8');
-    recordRelay(facts, charge.release(), new OrchestraError('invalid_request', response.error.message), parts);
+    recordRelay(facts, charge.release(), new OrchestraError('invalid_request', response.failure.message), parts);
     return reply.code(response.status).send(JSON.stringify({ error: response.error }));
   }
   const { body, usage } = response;

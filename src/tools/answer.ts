@@ -27,7 +27,7 @@ export function createAnswerTool({ slot, expert, contract }: AnswerToolOptions):
     const material = { messages, evidence, contextTokens: slot.contextTokens, maxOutputTokens };
     const sent = answerMessages(material, contract);
     const request = { messages: sent, maxOutputTokens, options, privateTo, signal };
-    const { text, finishReason, usage, failure } = yield* callExpert(expert, request, slot);
+    const { text, finishReason, usage, failure, schemaReason } = yield* callExpert(expert, request, slot);
     // One that was cut off or that calls a tool is not meant to be whole.
     const verdict = finishReason === 'stop' && text !== '' ? formatVerdict(text, options) : 'met';
     return {
@@ -35,6 +35,7 @@ export function createAnswerTool({ slot, expert, contract }: AnswerToolOptions):
       usage: [usage],
       ...(finishReason === undefined ? {} : { finishReason }),
       missesFormat: verdict === 'missed',
+      schemaReason,
       ownShare: evidence === noEvidence ? 1 : sizeOf(messages) / sizeOf(sent),
     };
   }

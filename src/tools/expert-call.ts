@@ -13,6 +13,8 @@ export interface ExpertReply {
   readonly usage: MeteredUsage;
   /** Set when the call failed; `text` is then what had been written. */
   readonly failure: FailedObservation | undefined;
+  /** Why the schema of the answer was refused; see `UpstreamFailure`. */
+  readonly schemaReason?: string | undefined;
 }
 
 /** Who is called: a slot, or whatever else has a meter for an id. */
@@ -43,6 +45,7 @@ export async function* callExpert(
       finishReason: undefined,
       usage: failedUsage(thrown, written.bytes, request, callee),
       failure: observationOf(thrown),
+      schemaReason: thrown.reason,
     };
   }
 }
@@ -125,4 +128,5 @@ const retryable: Record<FailureKind, boolean> = {
   unauthorized: false,
   context_length_exceeded: false,
   rejected: false,
+  schema_refused: false,
 };

@@ -102,11 +102,13 @@ const failures: Record<EngineFailureKind, readonly [FailureKind, string]> = {
   busy: ['rate_limited', 'The local model is busy'],
   context_full: ['context_length_exceeded', 'The request is too long for the local model'],
   invalid: ['rejected', 'The local model cannot take this request'],
+  schema: ['schema_refused', 'The local model cannot be held to this schema'],
   crashed: ['server_error', 'The local model crashed'],
 };
 
-/** The engine's own message stays in the cause: it may name files of this machine. */
+/** The engine's own message stays in the cause, since it may name files of this machine; of a schema it tells the fault. */
 function toUpstreamFailure(failure: EngineFailure): UpstreamFailure {
   const [kind, sentence] = failures[failure.kind];
-  return new UpstreamFailure(kind, `${sentence}.`, { cause: failure });
+  const reason = failure.kind === 'schema' ? { reason: failure.message } : {};
+  return new UpstreamFailure(kind, `${sentence}.`, { cause: failure, ...reason });
 }

@@ -2,7 +2,7 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { chatMessage, type TokenLogprob } from '../contract/chat.ts';
 import { outputTokensOf, promptTokensOf, type Usage, usageOf } from '../cost/usage.ts';
-import { type ChatDelta, type ChatEnd, type ChatEvent, UpstreamFailure } from '../upstream/chat.ts';
+import { type ChatDelta, type ChatEnd, type ChatEvent, type FailureKind, UpstreamFailure } from '../upstream/chat.ts';
 import type { Relay, RelayRequest, RelayResponse } from '../upstream/relay.ts';
 import type { RelayRejection } from '../upstream/relay-answer.ts';
 import { asksForUsage, type JsonObject } from '../upstream/relay-request.ts';
@@ -36,7 +36,8 @@ export function createLocalRelay(name: string, models: ReadonlyMap<string, Local
       return { kind: 'stream', headers: {}, events: streamed(all, identity, asksForUsage(relayed.body)) };
     } catch (thrown) {
       const isMistake =
-        thrown instanceof UpstreamFailure && ['rejected', 'context_length_exceeded'].includes(thrown.kind);
+        thrown instanceof UpstreamFailure &&
+        ['rejected', 'context_length_exceeded', 'schema_refused'].includes(thrown.kind);
       if (isMistake) return rejection(thrown);
       throw thrown;
     }
@@ -144,8 +145,14 @@ function wireUsage({ usage = usageOf({}) }: { readonly usage: Usage | undefined 
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens, prompt_tokens_details };
 }
 
+const codes: Partial<Record<FailureKind, readonly [code: string, param: string | null]>> = {
+  context_length_exceeded: ['context_length_exceeded', null],
+  schema_refused: ['invalid_json_schema', 'response_format'],
+};
+
 function rejection(failure: UpstreamFailure): RelayRejection {
-  const code = failure.kind === 'context_length_exceeded' ? failure.kind : null;
-  const error = { message: failure.message, type: 'invalid_request_error', param: null, code };
+  const [code, param] = codes[failure.kind] ?? [null, null];
+  const message = [failure.message, failure.reason].filter((text) => text !== undefined).join(' ');
+  const error = { message, type: 'invalid_request_error', param, code };
   return { kind: 'rejected', headers: {}, status: 400, failure, error };
 }

@@ -34,6 +34,8 @@ export interface ToolOutcome {
   readonly finishReason?: FinishReason;
   /** Of an answer that is not in the form which the client asked for, but may be. */
   readonly missesFormat?: boolean;
+  /** Of an answer whose schema was refused: why, in words that only the client may see. */
+  readonly schemaReason?: string | undefined;
   /** Of an answer: the part of its input that the client itself sent, 0 to 1. The rest is what the run has learnt. */
   readonly ownShare?: number;
 }

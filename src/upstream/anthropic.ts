@@ -3,6 +3,7 @@ import { createAnthropicAnswer } from './anthropic-answer.ts';
 import { anthropicBody, samplingFields } from './anthropic-request.ts';
 import { cacheMarkIn } from './cache-marks.ts';
 import type { CallLimits, ChatEvent, ChatRequest, ChatUpstream } from './chat.ts';
+import { secretsOf } from './clean-words.ts';
 import { createDispatcher, requestHeaders } from './dispatcher.ts';
 import { failureOfStatus, readWireError } from './failure.ts';
 import { type Patience, startPatience } from './patience.ts';
@@ -31,7 +32,7 @@ export function createAnthropicUpstream(options: AnthropicUpstreamOptions): Chat
     'anthropic-version': apiVersion,
     ...(apiKey ? { 'x-api-key': apiKey } : {}),
   };
-  const endpoint = { url, headers, dispatcher };
+  const endpoint = { url, headers, dispatcher, secrets: secretsOf(url, apiKey) };
   /** Models that said so. Their names come from the configuration, so there are few. */
   const withoutSampling = new Set<string>();
 
@@ -42,7 +43,7 @@ export function createAnthropicUpstream(options: AnthropicUpstreamOptions): Chat
     if (response.ok) return response;
     const refusal = await readRefusal(response, patience);
     if (!refusesSampling(body, response.status, refusal)) {
-      throw failureOfStatus(response.status, response.headers, refusal, Date.now());
+      throw failureOfStatus(response.status, response.headers, refusal, Date.now(), endpoint.secrets);
     }
     withoutSampling.add(request.model);
     return send(request, patience);

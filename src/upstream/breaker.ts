@@ -1,4 +1,11 @@
-import { type CallLimits, type ChatEvent, type ChatRequest, type ChatUpstream, UpstreamFailure } from './chat.ts';
+import {
+  type CallLimits,
+  type ChatEvent,
+  type ChatRequest,
+  type ChatUpstream,
+  type FailureKind,
+  UpstreamFailure,
+} from './chat.ts';
 
 export type BreakerState = 'closed' | 'open' | 'half_open';
 
@@ -77,11 +84,12 @@ export function createBreaker({ failuresToOpen, coolDownMs, now }: BreakerOption
   };
 }
 
+const nobodysFault: readonly FailureKind[] = ['rejected', 'schema_refused', 'context_length_exceeded', 'rate_limited'];
+
 /** What a thrown failure says about the upstream's health. */
 export function outcomeOf(thrown: unknown): Outcome {
   if (!(thrown instanceof UpstreamFailure)) return 'neutral';
-  const { kind } = thrown;
-  return kind === 'rejected' || kind === 'context_length_exceeded' || kind === 'rate_limited' ? 'neutral' : 'failure';
+  return nobodysFault.includes(thrown.kind) ? 'neutral' : 'failure';
 }
 
 /** Put it around the retries: a call counts once, however many attempts it took. */

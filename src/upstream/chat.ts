@@ -60,6 +60,7 @@ export const failureKinds = [
   'unauthorized',
   'context_length_exceeded',
   'rejected',
+  'schema_refused',
   'timeout',
   'connection',
   'cut_stream',
@@ -74,11 +75,13 @@ export class UpstreamFailure extends Error {
   readonly retryAfterMs: number | undefined;
   /** Tokens that the upstream will bill although the call failed, where it said so. */
   readonly usage: Usage | undefined;
+  /** Why a schema was refused, in words that may repeat it: for the client that sent it and nobody else. */
+  readonly reason: string | undefined;
 
   constructor(
     kind: FailureKind,
     message: string,
-    options: { status?: number; retryAfterMs?: number; usage?: Usage; cause?: unknown } = {},
+    options: { status?: number; retryAfterMs?: number; usage?: Usage; reason?: string; cause?: unknown } = {},
   ) {
     super(message, options.cause === undefined ? undefined : { cause: options.cause });
     this.name = 'UpstreamFailure';
@@ -86,5 +89,6 @@ export class UpstreamFailure extends Error {
     this.status = options.status;
     this.retryAfterMs = options.retryAfterMs;
     this.usage = options.usage;
+    this.reason = options.reason;
   }
 }

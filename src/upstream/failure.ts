@@ -1,6 +1,7 @@
 import { z } from 'zod';
 import type { Usage } from '../cost/usage.ts';
 import { type FailureKind, UpstreamFailure } from './chat.ts';
+import { cleanWords } from './clean-words.ts';
 import { FrameTooLargeError } from './sse.ts';
 
 /** OpenAI's error object, as far as upstreams agree on it. Hostile text: only `code` and `param` are ever quoted. */
@@ -25,14 +26,25 @@ export interface HeaderReader {
   get(name: string): string | null | undefined;
 }
 
-/** A failed status in our words. The upstream's own text stays behind: it may quote our key or host. */
-export function failureOfStatus(status: number, headers: HeaderReader, body: unknown, nowMs: number): UpstreamFailure {
+/**
+ * A failed status in our words. The upstream's own text stays behind, since it may quote our key or host; only why it
+ * refused a schema is kept, cleaned of both.
+ */
+export function failureOfStatus(
+  status: number,
+  headers: HeaderReader,
+  body: unknown,
+  nowMs: number,
+  secrets: readonly string[],
+): UpstreamFailure {
   const error = readWireError(body);
   const kind = kindOf(status, error);
   const retryAfterMs = readRetryAfter(headers, nowMs) ?? delayInBody(body);
+  const reason = kind === 'schema_refused' ? cleanWords(error.message, secrets) : undefined;
   return new UpstreamFailure(kind, `${sentences[kind]} (status ${status}${quote(error)}).`, {
     status,
     ...(retryAfterMs === undefined ? {} : { retryAfterMs }),
+    ...(reason === undefined ? {} : { reason }),
   });
 }
 
@@ -67,6 +79,7 @@ const sentences: Record<FailureKind, string> = {
   unauthorized: 'The upstream refused our key or account',
   context_length_exceeded: 'The request is too long for the upstream model',
   rejected: 'The upstream rejected the request',
+  schema_refused: 'The upstream refused the schema for its answer',
   timeout: 'The upstream was silent for too long',
   connection: 'The connection to the upstream failed',
   cut_stream: 'The upstream broke off before its answer was complete',
@@ -83,7 +96,18 @@ function kindOf(status: number, error: WireError): FailureKind {
   if (accountIsEmpty(error)) return 'unauthorized';
   if (status === 429) return 'rate_limited';
   if (status === 408) return 'timeout';
-  return status >= 500 ? 'server_error' : 'rejected';
+  if (status >= 500) return 'server_error';
+  return refusesSchema(status, error) ? 'schema_refused' : 'rejected';
+}
+
+/** By the field that is named, or by the words of servers that name none. Schemas of tools are another matter. */
+function refusesSchema(status: number, { param, code, message }: WireError): boolean {
+  const words = `${param} ${code} ${message}`;
+  return (
+    (status === 400 || status === 422) &&
+    /response.?(format|schema)|json.?schema|text\.format|structured.?output/i.test(words) &&
+    !/\b(tools?|functions?)\b/i.test(words)
+  );
 }
 
 /** Waiting does not refill an account, so this is neither a rate limit nor a bad request, whichever status it wears. */

@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici';
 import { cacheMarkIn } from './cache-marks.ts';
 import type { CallLimits, ChatEvent, ChatRequest, ChatUpstream } from './chat.ts';
+import { secretsOf } from './clean-words.ts';
 import { dialectFor, type OpenAiDialect } from './dialect.ts';
 import { createDispatcher, requestHeaders } from './dispatcher.ts';
 import { createOpenAiAnswer } from './openai-answer.ts';
@@ -25,7 +26,7 @@ export interface OpenAiUpstreamOptions {
 export function createOpenAiUpstream(options: OpenAiUpstreamOptions): ChatUpstream {
   const { name, baseUrl, apiKey, dispatcher = createDispatcher(), dialect = dialectFor(baseUrl) } = options;
   const url = `${baseUrl.replace(/\/+$/, '')}/chat/completions`;
-  const endpoint = { url, headers: requestHeaders(apiKey), dispatcher };
+  const endpoint = { url, headers: requestHeaders(apiKey), dispatcher, secrets: secretsOf(url, apiKey) };
 
   async function* complete(request: ChatRequest, limits: CallLimits): AsyncGenerator<ChatEvent, void> {
     const body = openAiBody(request, dialect);

@@ -7,6 +7,8 @@ export interface Endpoint {
   readonly url: string;
   readonly headers: Readonly<Record<string, string>>;
   readonly dispatcher: Dispatcher;
+  /** What no message may repeat. */
+  readonly secrets: readonly string[];
 }
 
 /** What came back, whatever the status. */
@@ -39,7 +41,8 @@ const send = async ({ url, headers, dispatcher }: Endpoint, body: object, { sign
 export async function postAccepted(endpoint: Endpoint, body: object, patience: Patience): Promise<Response> {
   const response = await postJson(endpoint, body, patience);
   if (response.ok) return response;
-  throw failureOfStatus(response.status, response.headers, await readRefusal(response, patience), Date.now());
+  const refusal = await readRefusal(response, patience);
+  throw failureOfStatus(response.status, response.headers, refusal, Date.now(), endpoint.secrets);
 }
 
 /** The body of a refusal as JSON, or as text where it is none. */

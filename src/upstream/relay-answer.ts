@@ -1,6 +1,7 @@
 import type { Dispatcher } from 'undici';
 import type { Usage } from '../cost/usage.ts';
-import type { UpstreamFailure } from './chat.ts';
+import type { FailureKind, UpstreamFailure } from './chat.ts';
+import { cleanWords } from './clean-words.ts';
 import { failureInAnswer, failureOf, failureOfBody, failureOfStatus, readWireError } from './failure.ts';
 import { type Patience, readText } from './patience.ts';
 import { isObject, type JsonObject } from './relay-request.ts';
@@ -71,31 +72,23 @@ export function safeHeaders(headers: Response['headers']): SafeHeaders {
   return Object.fromEntries(safe);
 }
 
+const ofTheClient: readonly FailureKind[] = ['rejected', 'context_length_exceeded', 'schema_refused'];
+
 function readRejection(response: Response, headers: SafeHeaders, text: string, secrets: readonly string[]) {
   const status = response.statusCode;
   const body = parseJson(text);
-  const failure = failureOfStatus(status, { get: (name) => headers[name] }, body, Date.now());
-  if (failure.kind !== 'rejected' && failure.kind !== 'context_length_exceeded') throw failure;
+  const failure = failureOfStatus(status, { get: (name) => headers[name] }, body, Date.now(), secrets);
+  if (!ofTheClient.includes(failure.kind)) throw failure;
   // A redirect, or a success that is none, is no verdict on what the client sent.
   if (status < 400) throw failureOf('malformed');
   const { message, type, param, code } = readWireError(body);
   const error = {
-    message: clean(message, secrets) ?? failure.message,
-    type: clean(type, secrets) ?? 'invalid_request_error',
-    param: clean(param, secrets) ?? null,
-    code: failure.kind === 'context_length_exceeded' ? failure.kind : (clean(code?.toString(), secrets) ?? null),
+    message: cleanWords(message, secrets) ?? failure.message,
+    type: cleanWords(type, secrets) ?? 'invalid_request_error',
+    param: cleanWords(param, secrets) ?? null,
+    code: failure.kind === 'context_length_exceeded' ? failure.kind : (cleanWords(code?.toString(), secrets) ?? null),
   };
   return { kind: 'rejected' as const, headers, status, failure, error };
-}
-
-const longestMessage = 2_000;
-
-function clean(text: string | undefined, secrets: readonly string[]): string | undefined {
-  const withoutLinks = text?.replace(/\bhttps?:\/\/\S+/gi, '[link]');
-  return secrets
-    .filter((secret) => secret !== '')
-    .reduce((cleaned, secret) => cleaned?.replaceAll(secret, '[hidden]'), withoutLinks)
-    ?.slice(0, longestMessage);
 }
 
 function parseJson(text: string): unknown {

@@ -1,5 +1,6 @@
 import { type Dispatcher, request } from 'undici';
 import { type Breaker, type Outcome, outcomeOf } from './breaker.ts';
+import { secretsOf } from './clean-words.ts';
 import { dialectFor, type OpenAiDialect } from './dialect.ts';
 import { createDispatcher, requestHeaders } from './dispatcher.ts';
 import { type Patience, type PatienceLimits, startPatience } from './patience.ts';
@@ -66,7 +67,7 @@ export function createRelay(options: RelayOptions): Relay {
   const dispatcher = options.dispatcher ?? createDispatcher();
   const dialect = options.dialect ?? dialectFor(options.baseUrl);
   const base = options.baseUrl.replace(/\/+$/, '');
-  const { host, hostname } = new URL(base);
+  const secrets = secretsOf(base, options.apiKey);
   const headers = requestHeaders(options.apiKey);
 
   function post({ path, model, body }: RelayRequest, patience: Patience) {
@@ -88,7 +89,7 @@ export function createRelay(options: RelayOptions): Relay {
         const events = relayEvents(response.body, patience, asksForUsage(relayed.body));
         return { kind: 'stream', headers: safeHeaders(response.headers), events: watched(events, patience, report) };
       }
-      const answer = await readWhole(response, patience, [options.apiKey, host, hostname]);
+      const answer = await readWhole(response, patience, secrets);
       report(answer.kind === 'answer' ? 'success' : 'neutral');
       patience.end();
       return answer;

@@ -1,5 +1,6 @@
 import type { Dispatcher } from 'undici';
 import type { CallLimits, ChatEvent, ChatRequest, ChatUpstream } from './chat.ts';
+import { secretsOf } from './clean-words.ts';
 import { createDispatcher, requestHeaders } from './dispatcher.ts';
 import { startPatience } from './patience.ts';
 import { postAccepted } from './post.ts';
@@ -22,7 +23,7 @@ export interface ResponsesUpstreamOptions {
 export function createResponsesUpstream(options: ResponsesUpstreamOptions): ChatUpstream {
   const { name, baseUrl, apiKey, dispatcher = createDispatcher() } = options;
   const url = `${baseUrl.replace(/\/+$/, '')}/responses`;
-  const endpoint = { url, headers: requestHeaders(apiKey), dispatcher };
+  const endpoint = { url, headers: requestHeaders(apiKey), dispatcher, secrets: secretsOf(url, apiKey) };
 
   async function* complete(request: ChatRequest, limits: CallLimits): AsyncGenerator<ChatEvent, void> {
     const body = responsesBody(request);

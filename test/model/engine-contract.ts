@@ -286,7 +286,7 @@ function structuredText(engine: () => InferenceEngine): void {
     ['a schema that never ends', { $ref: '#' }, 'without end'],
   ])('refuses %s', async (_, jsonSchema, message) => {
     await expect(generated(engine(), generateRequest({ jsonSchema }))).rejects.toMatchObject({
-      kind: 'invalid',
+      kind: 'schema',
       message: expect.stringContaining(message),
     });
   });

@@ -121,4 +121,16 @@ describe('a local model by its own name', () => {
     }
     await expect(client.completions.create({ model: ask.model, prompt: 'hi' })).rejects.toMatchObject({ status: 400 });
   });
+
+  test('J03 says which part of a schema it cannot be held to', async () => {
+    const { client } = await start(without.path);
+    const schema = { type: 'array', uniqueItems: true };
+    const response_format = { type: 'json_schema' as const, json_schema: { name: 'list', schema } };
+    await expect(client.chat.completions.create({ ...ask, response_format })).rejects.toMatchObject({
+      status: 400,
+      param: 'response_format',
+      code: 'invalid_json_schema',
+      message: expect.stringContaining('`uniqueItems`'),
+    });
+  });
 });

@@ -58,6 +58,54 @@ describe('J02 a strict schema', () => {
   });
 });
 
+/** Of the latest run or relay: as it is listed, and whole. */
+async function lastRecord(): Promise<string> {
+  const runs = `${gateway?.url}/v1/orchestra/runs`;
+  const list = await (await fetch(runs)).text();
+  const { run_id: runId } = JSON.parse(list).data[0];
+  return list + (await (await fetch(`${runs}/${runId}`)).text());
+}
+
+describe('J03 a schema that is refused', () => {
+  const key = 'sk-loopback';
+  const refusal = `Invalid schema for response_format 'city': \`town-7\` is not permitted (${key}, https://x.example/y).`;
+  const refuses = { ...replies.invalid(refusal, 'response_format') };
+  const wanted = { response_format: formatOf(true) };
+
+  test('is answered by a slot that takes it', async () => {
+    const { status, text } = await ask(({ body }) => (body['model'] === 'dear' ? refuses : replies.says(good)), wanted);
+    expect([status, JSON.parse(text).choices[0].message.content]).toEqual([200, good]);
+  });
+
+  test.each([true, false])(
+    "by everybody is the client's to mend, in the upstream's words (stream: %s)",
+    async (stream) => {
+      const { status, text } = await ask(() => refuses, { ...wanted, stream });
+      const { error } = JSON.parse(text);
+      expect([status, error]).toMatchObject([400, { code: 'invalid_json_schema', param: 'response_format' }]);
+      expect(error.message).toContain("Invalid schema for response_format 'city': `town-7` is not permitted");
+      expect(text).not.toMatch(/sk-loopback|x\.example|127\.0\.0\.1/);
+      // The upstream's words may repeat the request, and records hold no texts.
+      const record = await lastRecord();
+      expect(record).toContain('No slot can hold to');
+      expect(record).not.toContain('town-7');
+    },
+  );
+
+  test('by one while another is out of order is no verdict on it', async () => {
+    const { status } = await ask(({ body }) => (body['model'] === 'dear' ? refuses : replies.serverError()), wanted);
+    expect(status).toBe(502);
+  });
+
+  test('is refused to a relay as well, and its record has none of the words', async () => {
+    const { status, text } = await ask(() => refuses, { ...wanted, model: 'loopback/dear' });
+    expect([status, JSON.parse(text).error.param]).toEqual([400, 'response_format']);
+    const record = await lastRecord();
+    expect(record).toContain('refused the schema');
+    expect(record).not.toContain('town-7');
+  });
+});
+
 describe('any other format', () => {
   test.each<[string, object]>([
     ['a schema that is not strict', formatOf(false)],

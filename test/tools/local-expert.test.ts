@@ -57,6 +57,16 @@ test('a chat that is too long for it is a failure of that kind', async () => {
   });
 });
 
+test('a schema that it cannot be held to is told as that, with the place for the client alone', async () => {
+  const schema = { type: 'object', properties: { cities: { type: 'array', uniqueItems: true } } };
+  const response_format = { type: 'json_schema', json_schema: { name: 'cities', schema } };
+  const { outcome } = await executed(tool(), inputOf('Hi', { answerOptions: { response_format } }));
+  expect(outcome).toMatchObject({
+    observation: { failure: 'schema_refused', reason: 'The local model cannot be held to this schema.' },
+    schemaReason: expect.stringContaining('#/properties/cities: `uniqueItems`'),
+  });
+});
+
 test('a reader who leaves frees the engine for the next', async () => {
   const leaving = new AbortController();
   const execution = tool().execute(inputOf('Hi', { maxOutputTokens: 300, signal: leaving.signal }));

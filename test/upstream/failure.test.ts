@@ -22,8 +22,8 @@ test.each([
 
 test('a delay in the body counts where no header gives one', () => {
   const body = { error: { details: [{ '@type': 'RetryInfo', retryDelay: '17s' }] } };
-  expect(failureOfStatus(429, new Headers(), body, now).retryAfterMs).toBe(17_000);
-  expect(failureOfStatus(429, new Headers({ 'retry-after': '1' }), body, now).retryAfterMs).toBe(1_000);
+  expect(failureOfStatus(429, new Headers(), body, now, []).retryAfterMs).toBe(17_000);
+  expect(failureOfStatus(429, new Headers({ 'retry-after': '1' }), body, now, []).retryAfterMs).toBe(1_000);
 });
 
 test.each([
@@ -45,22 +45,40 @@ test.each([
   ],
   [400, { error: "This model's maximum context length is 4096 tokens" }, 'context_length_exceeded'],
   [422, { message: 'Input is too long for requested model.' }, 'context_length_exceeded'],
+  [400, { error: { message: "Invalid schema for response_format 'x'", param: 'response_format' } }, 'schema_refused'],
+  [400, { error: { message: 'Bad.', code: 'invalid_json_schema', param: 'text.format.schema' } }, 'schema_refused'],
+  [
+    400,
+    { error: { message: 'JSON schema conversion failed: pattern', type: 'invalid_request_error' } },
+    'schema_refused',
+  ],
+  [422, { message: 'The provided JSON schema has features that are not supported' }, 'schema_refused'],
+  [400, { error: { message: "Invalid schema for function 'f': not a JSON schema", param: 'tools[0]' } }, 'rejected'],
+  [404, { error: { message: 'no response_format here' } }, 'rejected'],
+  [500, { error: { message: 'response_format' } }, 'server_error'],
   [500, { error: { message: 'context length' } }, 'server_error'],
   [503, null, 'server_error'],
   [529, [], 'server_error'],
 ] as const)('status %i with %j is %s', (status, body, kind) => {
-  expect(failureOfStatus(status, new Headers(), body, now)).toMatchObject({ kind, status });
+  expect(failureOfStatus(status, new Headers(), body, now, [])).toMatchObject({ kind, status });
 });
 
 test('a harmless code and field name are quoted, and nothing else', () => {
   const body = { error: { message: 'sk-secret at http://host', code: 'invalid_value', param: 'temperature' } };
-  expect(failureOfStatus(400, new Headers(), body, now).message).toBe(
+  expect(failureOfStatus(400, new Headers(), body, now, []).message).toBe(
     'The upstream rejected the request (status 400, invalid_value, temperature).',
   );
   const leaky = { error: { message: 'x', code: 'sk-Secret1', param: 'host.internal' } };
-  expect(failureOfStatus(400, new Headers(), leaky, now).message).toBe(
+  expect(failureOfStatus(400, new Headers(), leaky, now, []).message).toBe(
     'The upstream rejected the request (status 400).',
   );
+});
+
+test('why a schema was refused is kept for its client, without key, host or link', () => {
+  const message = 'response_format: `additionalProperties` at api.internal for sk-1, see https://docs.internal/x';
+  const failure = failureOfStatus(400, new Headers(), { error: { message } }, now, ['sk-1', 'api.internal', '']);
+  expect(failure.reason).toBe('response_format: `additionalProperties` at [hidden] for [hidden], see [link]');
+  expect(failure.message).toBe('The upstream refused the schema for its answer (status 400).');
 });
 
 test("of what the network throws only the system's code is kept", () => {
