@@ -49,7 +49,8 @@ const dialects = {
 
 function connect(name: string, config: UpstreamConfig, patience: Patience): ConnectedUpstream {
   const dispatcher = createDispatcher();
-  const breaker = createBreaker({ failuresToOpen: 5, coolDownMs: 30_000, now: () => performance.now() });
+  const rests = { failuresToOpen: 5, firstRestMs: 1_000, longestRestMs: 30_000 };
+  const breaker = createBreaker({ ...rests, now: () => performance.now() });
   const dialect = dialectFor(config.base_url, config.replay_reasoning);
   const address = { name, baseUrl: config.base_url, apiKey: config.api_key, dispatcher, dialect };
   const retries = { attempts: patience.retryAttempts, baseDelayMs: patience.retryBaseDelayMs, maxDelayMs: 8_000 };

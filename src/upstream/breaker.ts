@@ -18,7 +18,7 @@ export interface Breaker {
   /**
    * Asks to make one call and returns how to report its outcome; only the first report counts.
    * @throws UpstreamFailure with `retryAfterMs` while the breaker is open, or half open with a trial under way. A
-   * trial that never reports is given up after another cool-down.
+   * trial that never reports is given up after the longest rest.
    */
   begin(): (outcome: Outcome) => void;
   /** Opens it at once, whatever was counted: for an upstream that billed more than it was allowed. */
@@ -28,28 +28,36 @@ export interface Breaker {
 export interface BreakerOptions {
   /** Consecutive failures that open it. */
   readonly failuresToOpen: number;
-  readonly coolDownMs: number;
+  /** How long it rests after them; twice as long after each trial that fails. */
+  readonly firstRestMs: number;
+  /** The longest rest, and that after `trip`. */
+  readonly longestRestMs: number;
   /** Monotonic milliseconds. */
   readonly now: () => number;
 }
 
-/** Spares a sick upstream, and the caller the wait: opens after failures in a row, then lets single trials through. */
-export function createBreaker({ failuresToOpen, coolDownMs, now }: BreakerOptions): Breaker {
+/**
+ * Spares a sick upstream, and the caller the wait: opens after failures in a row, then lets single trials through, soon
+ * at first, so that where no other upstream could answer, a short trouble does not become a long one.
+ */
+export function createBreaker({ failuresToOpen, firstRestMs, longestRestMs, now }: BreakerOptions): Breaker {
   let failures = 0;
   let openedAtMs: number | undefined;
+  let lengthMs = 0;
   let trialSinceMs: number | undefined;
   let fault = 'failing repeatedly';
 
-  const restMs = () => (openedAtMs === undefined ? 0 : Math.max(0, openedAtMs + coolDownMs - now()));
+  const restMs = () => (openedAtMs === undefined ? 0 : Math.max(0, openedAtMs + lengthMs - now()));
   const state = (): BreakerState => {
     if (openedAtMs === undefined) return 'closed';
     return restMs() > 0 ? 'open' : 'half_open';
   };
-  const open = (because: string) => {
+  const open = (because: string, restsMs: number) => {
     fault = because;
     openedAtMs = now();
+    lengthMs = Math.min(restsMs, longestRestMs);
   };
-  const trialRunning = () => trialSinceMs !== undefined && now() < trialSinceMs + coolDownMs;
+  const trialRunning = () => trialSinceMs !== undefined && now() < trialSinceMs + longestRestMs;
 
   function report(outcome: Outcome): void {
     if (outcome === 'neutral') return;
@@ -59,7 +67,8 @@ export function createBreaker({ failuresToOpen, coolDownMs, now }: BreakerOption
       return;
     }
     failures += 1;
-    if (openedAtMs !== undefined || failures >= failuresToOpen) open('failing repeatedly');
+    if (openedAtMs !== undefined) open('failing repeatedly', 2 * lengthMs);
+    else if (failures >= failuresToOpen) open('failing repeatedly', firstRestMs);
   }
 
   return {
@@ -80,7 +89,7 @@ export function createBreaker({ failuresToOpen, coolDownMs, now }: BreakerOption
         if (isTrial || state() === 'closed') report(outcome);
       };
     },
-    trip: () => open('billing more than it was allowed to'),
+    trip: () => open('billing more than it was allowed to', longestRestMs),
   };
 }
 

@@ -4,7 +4,8 @@ import { type ChatEvent, type ChatUpstream, type FailureKind, UpstreamFailure } 
 
 function setUp() {
   const time = { nowMs: 0 };
-  return { time, breaker: createBreaker({ failuresToOpen: 2, coolDownMs: 1_000, now: () => time.nowMs }) };
+  const rests = { failuresToOpen: 2, firstRestMs: 300, longestRestMs: 1_000 };
+  return { time, breaker: createBreaker({ ...rests, now: () => time.nowMs }) };
 }
 
 test('opens after failures in a row, not after scattered ones', () => {
@@ -23,7 +24,7 @@ test('refuses while open and says for how long', () => {
   expect(() => breaker.begin()).toThrow(expect.objectContaining({ kind: 'connection', retryAfterMs: 600 }));
 });
 
-test('lets one trial through after the cool-down, and closes when it succeeds', () => {
+test('lets one trial through after the rest, and closes when it succeeds', () => {
   const { breaker, time } = setUp();
   breaker.trip();
   time.nowMs = 1_000;
@@ -44,6 +45,20 @@ test('opens again when the trial fails, and offers another trial when it says no
   expect(breaker.state()).toBe('open');
   time.nowMs = 1_999;
   expect(breaker.state()).toBe('open');
+});
+
+test('is tried soon, and ever later while it goes on failing', () => {
+  const { breaker, time } = setUp();
+  for (const _ of [1, 2]) breaker.begin()('failure');
+  for (const restMs of [300, 600, 1_000, 1_000]) {
+    expect(() => breaker.begin()).toThrow(expect.objectContaining({ retryAfterMs: restMs }));
+    time.nowMs += restMs;
+    breaker.begin()('failure');
+  }
+  time.nowMs += 1_000;
+  breaker.begin()('success');
+  for (const _ of [1, 2]) breaker.begin()('failure');
+  expect(() => breaker.begin()).toThrow(expect.objectContaining({ retryAfterMs: 300 }));
 });
 
 test('gives a trial up that never reports', () => {

@@ -378,7 +378,7 @@ describe('a client that leaves', () => {
 });
 
 test('a breaker hears how relays end, and stops them while it is open', async () => {
-  const breaker = createBreaker({ failuresToOpen: 2, coolDownMs: 1_000, now: () => 0 });
+  const breaker = createBreaker({ failuresToOpen: 2, firstRestMs: 1_000, longestRestMs: 1_000, now: () => 0 });
   const { relay, server } = await relayTo(
     ({ attempt }) => (attempt === 2 ? replies.invalid() : replies.serverError()),
     {
