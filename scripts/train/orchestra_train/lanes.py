@@ -52,14 +52,15 @@ class Lanes:
         self._lengths = self._lengths + lengths
 
     def write(
-        self, going: Sequence[int], choose: Callable[[int, Tensor], int], end: int, most: int
+        self, going: Sequence[int], choose: Callable[[list[int], Tensor], list[int]], end: int, most: int
     ) -> dict[int, list[int]]:
-        """Each goes on until it wrote `end` or `most` tokens; `choose` takes a lane and its scores [vocabulary]."""
+        """Each goes on until it wrote `end` or `most` tokens; `choose` takes lanes and scores [lanes, vocabulary]."""
         written: dict[int, list[int]] = {lane: [] for lane in going}
         active = list(going)
         while active:
-            for lane in active:
-                written[lane].append(choose(lane, self.scores[lane]))
-            self.read([written[lane][-1:] if lane in active else [] for lane in range(len(self._lengths))])
+            chosen = dict(zip(active, choose(active, self.scores[active]), strict=True))
+            for lane, token in chosen.items():
+                written[lane].append(token)
+            self.read([[chosen[lane]] if lane in chosen else [] for lane in range(len(self._lengths))])
             active = [lane for lane in active if written[lane][-1] != end and len(written[lane]) < most]
         return written

@@ -85,6 +85,6 @@ TOKENIZER = tiny_tokenizer(_texts() * 20, 700)
 
 
 def tiny_policy(seed: int = 1, limits: RunLimits | None = None) -> FunctionPolicy:
-    source = tiny_model("llama", TOKENIZER, seed, width=32, feed_forward=96)
+    source = tiny_model("llama", TOKENIZER, seed, feed_forward=128)
     limits = limits or RunLimits(most_turns=3, most_tokens=32)
     return FunctionPolicy(source.model, TextTokenizer(source.metadata), CONTRACT, limits)

@@ -25,8 +25,8 @@ def next_scores(model: Decoder, ids: list[int]) -> Tensor:
         return model.logits(model(torch.tensor([ids]))[0, -1])
 
 
-def likeliest(_: int, scores: Tensor) -> int:
-    return int(scores.argmax())
+def likeliest(_: list[int], scores: Tensor) -> list[int]:
+    return scores.argmax(-1).tolist()
 
 
 def test_lanes_of_different_pace_score_like_texts_of_their_own(model: Decoder) -> None:
@@ -50,17 +50,20 @@ def test_each_lane_writes_what_it_would_write_alone(model: Decoder) -> None:
 
 def test_a_lane_stops_at_the_end_token_and_others_go_on(model: Decoder) -> None:
     dictated = {0: [50, 51, 52, 53], 1: [60, 2, 61]}
-    written = Lanes(model, PROMPTS[:2]).write([0, 1], lambda lane, _: dictated[lane].pop(0), end=2, most=4)
+    written = Lanes(model, PROMPTS[:2]).write(
+        [0, 1], lambda lanes, _: [dictated[lane].pop(0) for lane in lanes], end=2, most=4
+    )
     assert written == {0: [50, 51, 52, 53], 1: [60, 2]}
 
 
 def test_probabilities_while_writing_are_those_that_are_learnt_from(model: Decoder) -> None:
     seen: dict[int, list[float]] = {0: [], 1: []}
 
-    def choose(lane: int, scores: Tensor) -> int:
-        token = (7 * len(seen[lane]) + 30 * lane) % 90
-        seen[lane].append(scores.log_softmax(-1)[token].item())
-        return token
+    def choose(lanes: list[int], scores: Tensor) -> list[int]:
+        tokens = [(7 * len(seen[lane]) + 30 * lane) % 90 for lane in lanes]
+        for lane, token, row in zip(lanes, tokens, scores.log_softmax(-1), strict=True):
+            seen[lane].append(row[token].item())
+        return tokens
 
     lanes = Lanes(model, PROMPTS[:1], copies=2)
     first = lanes.write([0, 1], choose, end=-1, most=3)

@@ -28,18 +28,18 @@ SECONDS_A_CALL = 0.5
 # There are no priced tools to prefer, so every task has the same wish.
 QUALITY, COST, LATENCY = 0.5, 0.25, 0.25
 
-Choose = Callable[[Tensor, np.random.Generator], int]
+Choose = Callable[[Tensor, Sequence[np.random.Generator]], list[int]]
 
 
-def sampled(scores: Tensor, rng: np.random.Generator) -> int:
-    """Temperature 1 without cuts: the distribution that is trained. scores: [vocabulary]"""
-    total = scores.double().softmax(-1).cumsum(-1)
-    place = torch.searchsorted(total, rng.random() * total[-1].item(), right=True)
-    return min(int(place), len(scores) - 1)
+def sampled(scores: Tensor, rngs: Sequence[np.random.Generator]) -> list[int]:
+    """Temperature 1 without cuts: the distribution that is trained. scores: [runs, vocabulary]"""
+    heights = scores.double().softmax(-1).cumsum(-1)
+    drawn = torch.tensor([rng.random() for rng in rngs], dtype=torch.float64)[:, None] * heights[:, -1:]
+    return torch.searchsorted(heights, drawn, right=True)[:, 0].clamp_max(scores.shape[1] - 1).tolist()
 
 
-def likeliest(scores: Tensor, _: np.random.Generator) -> int:
-    return int(scores.argmax())
+def likeliest(scores: Tensor, _: Sequence[np.random.Generator]) -> list[int]:
+    return scores.argmax(-1).tolist()
 
 
 def play(
@@ -67,7 +67,10 @@ def _play_out(
     going = list(range(len(runs)))
     while going:
         written = lanes.write(
-            going, lambda lane, scores: choose(scores, rngs[lane]), policy.end, policy.limits.most_tokens
+            going,
+            lambda active, scores: choose(scores, [rngs[lane] for lane in active]),
+            policy.end,
+            policy.limits.most_tokens,
         )
         lanes.read([runs[lane].take(written[lane]) if lane in written else [] for lane in range(len(runs))])
         going = [lane for lane in going if not runs[lane].done]
