@@ -18,7 +18,7 @@ from .reward import REWARDS
 from .sft import SftSettings, train_sft
 from .smoke import smoke
 from .tokenizer import TextTokenizer
-from .world.roster import WorldShape
+from .world.roster import WHOLE_WORLD
 from .written import WritingPolicy
 
 FILTERS = ("component", "paper", "none")
@@ -101,7 +101,7 @@ def _rules(arguments: argparse.Namespace) -> dict[str, Any]:
 def _sft(arguments: argparse.Namespace) -> None:
     _, policy = _open_policy(arguments, ())
     settings = SftSettings(arguments.steps, arguments.episodes, arguments.learning_rate, arguments.seed)
-    _show(train_sft(policy, WorldShape(), _rules(arguments), settings, arguments.out))
+    _show(train_sft(policy, WHOLE_WORLD, _rules(arguments), settings, arguments.out))
 
 
 def _grpo(arguments: argparse.Namespace) -> None:
@@ -114,7 +114,7 @@ def _grpo(arguments: argparse.Namespace) -> None:
         filter=arguments.filter,
         seed=arguments.seed,
     )
-    _show(train_grpo(policy, WorldShape(), _rules(arguments), settings, arguments.out))
+    _show(train_grpo(policy, WHOLE_WORLD, _rules(arguments), settings, arguments.out))
 
 
 def _show(journal: Journal) -> None:

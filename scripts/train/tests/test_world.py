@@ -1,13 +1,16 @@
 """The world is fresh, honest about its best policy, and played by the contract's rules."""
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 
 from orchestra_train.contract.agree import agree
 from orchestra_train.contract.load import load_contract
 from orchestra_train.replay import replay_folder
-from orchestra_train.world.decide import Beliefs, best_run, outlooks, realised_utility, true_beliefs
+from orchestra_train.world.decide import Beliefs, best_run, chance_of, outlooks, realised_utility, true_beliefs
 from orchestra_train.world.episode import Run, fresh_episode
+from orchestra_train.world.problems import recorded_problems
 from orchestra_train.world.replay_world import read_recorded, recorded_episode
 from orchestra_train.world.roster import WorldShape, chance_at, fresh_roster, grade_of
 from orchestra_train.world.texts import DOMAINS, GRADES, wordings
@@ -77,6 +80,62 @@ def test_regret_is_never_negative_and_zero_for_the_best_choice() -> None:
     regrets = max(utilities) - np.array(utilities)
     assert regrets.min() == 0
     assert regrets.max() > 0
+
+
+def test_who_fails_leaves_and_the_turn_is_taken_again() -> None:
+    rng = np.random.default_rng(5)
+    episode = fresh_episode(rng, WorldShape(slots=(4, 4), helpers=False, failures=0, limited=0))
+    lost, kept = (slot.id for slot in episode.slots[:2])
+    run = Run(replace(episode, down=frozenset([lost])), CONTRACT, rng)
+    before = run.turns_left
+    run.step(next(choice for choice in run.choices() if choice["id"] == lost))
+    assert (run.cost_usd, run.turns_left, run.done) == (0, before, False)
+    assert lost not in {choice["id"] for choice in run.choices()}
+    run.step(next(choice for choice in run.choices() if (choice["role"], choice["id"]) == ("answer", kept)))
+    assert run.done
+    nobody = Run(replace(episode, down=frozenset(slot.id for slot in episode.slots)), CONTRACT, rng)
+    while not nobody.done:
+        nobody.step(nobody.choices()[0])
+    assert not nobody.correct
+
+
+def test_the_chance_of_a_path_is_the_mean_of_what_comes_of_it() -> None:
+    rng = np.random.default_rng(8)
+    shape = WorldShape(slots=(4, 6), failures=0, limited=0)
+    ended, expected = [], []
+    for _ in range(700):
+        run = Run(fresh_episode(rng, shape), CONTRACT, rng)
+        while not run.done:
+            choices = run.choices()
+            run.step(choices[rng.integers(len(choices))])
+        ended.append(run.correct)
+        expected.append(chance_of(run.episode, run.path, CONTRACT))
+    assert np.mean(expected) == pytest.approx(np.mean(ended), abs=0.04)
+    assert np.std(expected) < np.std(ended)
+
+
+def test_some_cards_tell_chances_in_numbers_and_no_domain_twice() -> None:
+    rng = np.random.default_rng(2)
+    slots = [slot for _ in range(100) for slot in fresh_roster(rng, replace(SHAPE, measured=0.5), False)]
+    measured = [slot for slot in slots if slot.measured]
+    assert len(measured) > 50
+    for slot in measured:
+        assert all(0 <= chance <= 1 for chance in slot.measured.values())
+        assert not any(name in slot.quality for name in slot.measured)
+
+
+@pytest.mark.skipif(not replay_folder().exists(), reason=f"no replay packs at {replay_folder()}")
+def test_real_questions_stand_among_the_worlds_own_and_none_is_both_seen_and_unseen() -> None:
+    seen, unseen = recorded_problems(False), recorded_problems(True)
+    assert not {"law", "history"} & set(seen)
+    assert set(unseen) == set(DOMAINS)
+    assert not {text for texts in seen.values() for text in texts} & {
+        text for texts in unseen.values() for text in texts
+    }
+    rng = np.random.default_rng(3)
+    asked = [fresh_episode(rng, replace(SHAPE, recorded=0.5), unseen=True) for _ in range(60)]
+    share = np.mean([one.problem in unseen[one.domain] for one in asked])
+    assert 0.3 < share < 0.7
 
 
 def test_attempts_that_agree_are_right_more_often() -> None:

@@ -2,7 +2,7 @@
 
 import math
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
@@ -82,15 +82,36 @@ def realised_utility(run: Run, contract: Contract) -> float:
 
 
 def utility_of(
-    weights: dict[str, float], correct: bool, cost_usd: float, latency_ms: float, privacy: float, contract: Contract
+    weights: dict[str, float], right: float, cost_usd: float, latency_ms: float, privacy: float, contract: Contract
 ) -> float:
-    """`privacy`: the least class that saw the request, 0 to 1."""
+    """`right`: whether, or the chance that; `privacy`: the least class that saw the request, 0 to 1."""
     scales = contract["tilt"]
     money = -weights["cost"] * math.log1p(cost_usd / scales["costUsd"])
     time = -weights["latency"] * math.log1p(latency_ms / scales["latencyMs"])
-    return QUALITY_SCALE * weights["quality"] * correct + scales["lambda"] * (
-        money + time + weights["privacy"] * privacy
-    )
+    return QUALITY_SCALE * weights["quality"] * right + scales["lambda"] * (money + time + weights["privacy"] * privacy)
+
+
+def chance_of(episode: Episode, path: Sequence[tuple[str, str]], contract: Contract) -> float:
+    """That a run along this path ends right, before luck falls on its last step; of attempts counts what they showed.
+
+    Far less of it is luck than of the answer itself, and its mean is the same.
+
+    @raises ValueError for a step that the rules do not allow.
+    """
+    # Whoever fails is named in `down`: nothing here is left to this generator.
+    run = Run(replace(episode, failures=0.0), contract, np.random.default_rng(0))
+    for step in path[:-1]:
+        choices = run.choices()
+        run.step(choices[_place(choices, step)])
+    choices = run.choices()
+    return float(outlooks(run, choices, true_beliefs(run), contract)[_place(choices, path[-1])].p_right)
+
+
+def _place(choices: list[dict[str, Any]], step: tuple[str, str]) -> int:
+    for at, choice in enumerate(choices):
+        if (choice["role"], choice["id"]) == step:
+            return at
+    raise ValueError(f"{step[0]} by {step[1]} is not open here")
 
 
 def best_run(episode: Episode, contract: Contract, rng: np.random.Generator, believe: Believe = true_beliefs) -> Run:

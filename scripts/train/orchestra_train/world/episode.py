@@ -8,6 +8,7 @@ import numpy as np
 
 from ..contract.evidence import Evidence, apply_observation, no_evidence, open_choices
 from ..contract.load import Contract
+from .problems import recorded_problems
 from .roster import LEVELS, NAMES, PRIVACY_CLASSES, WorldShape, WorldSlot, fresh_roster
 from .texts import WISHES, Rng, pick, task_text
 
@@ -27,7 +28,8 @@ AXES = ("quality", "cost", "latency", "privacy")
 class Episode:
     """What is hidden and what is shown. chances: [slots, levels]; luck: [slots], below a chance means right.
 
-    `answers` [slots] holds the texts of a right and of a wrong answer.
+    `answers` [slots] holds the texts of a right and of a wrong answer. `failures` is the chance that a call fails;
+    the calls of the slots in `down` all do.
     """
 
     problem: str
@@ -41,6 +43,7 @@ class Episode:
     instruction: str
     failures: float
     comparable: bool = True
+    down: frozenset[str] = frozenset()
 
     def again(self, rng: Rng) -> "Episode":
         """The same problem and tools on another day: what is left to chance falls anew."""
@@ -67,7 +70,7 @@ def fresh_episode(rng: Rng, shape: WorldShape, unseen: bool = False, roster: lis
     wish = pick(rng, WISHES[profile], unseen) if profile in WISHES and shape.wishes_in_words else ""
     skills = np.array([slot.skills[NAMES.index(domain)] for slot in slots])
     return Episode(
-        problem=task_text(rng, domain),
+        problem=_problem(rng, domain, shape, unseen),
         domain=domain,
         level=int(rng.integers(len(LEVELS))),
         slots=tuple(slots),
@@ -78,6 +81,11 @@ def fresh_episode(rng: Rng, shape: WorldShape, unseen: bool = False, roster: lis
         instruction=wish,
         failures=shape.failures,
     )
+
+
+def _problem(rng: Rng, domain: str, shape: WorldShape, unseen: bool) -> str:
+    asked = recorded_problems(unseen).get(domain, []) if shape.recorded > 0 and rng.random() < shape.recorded else []
+    return asked[rng.integers(len(asked))] if asked else task_text(rng, domain)
 
 
 def _answer_texts(rng: Rng, count: int) -> tuple[tuple[str, str], ...]:
@@ -102,6 +110,10 @@ class Run:
     latency_ms: float = 0.0
     privacy: float = 1.0
     calls: list[int] = field(default_factory=list)
+    # Role and id of every choice so far, failures included.
+    path: tuple[tuple[str, str], ...] = ()
+    # Ids of slots that failed: they leave, and the turn is taken again.
+    lost: frozenset[str] = frozenset()
     preparations: int = 0
     turns_left: int = TURNS
     correct: bool = False
@@ -109,7 +121,7 @@ class Run:
 
     def choices(self) -> list[dict[str, Any]]:
         """Open this turn; on the last one only what ends the run."""
-        slots = [{"id": slot.id, "role": slot.role} for slot in self.episode.slots]
+        slots = [{"id": slot.id, "role": slot.role} for slot in self.episode.slots if slot.id not in self.lost]
         known = any(one["role"] == "attempt" for one in self.contract["functions"])
         found, _ = open_choices(slots, self.evidence, self.contract, self.attempts and known)
         return found if self.turns_left > 1 else [choice for choice in found if choice["role"] == "answer"]
@@ -119,7 +131,7 @@ class Run:
 
     def step(self, choice: dict[str, Any]) -> None:
         number = self.slot_number(choice)
-        self.turns_left -= 1
+        self.path += ((choice["role"], choice["id"]),)
         if choice["delivers"]:
             self.correct = choice["delivers"]["text"] == self.episode.answers[number][0]
             self.done = True
@@ -128,9 +140,11 @@ class Run:
         self.calls.append(number)
         self.latency_ms += slot.latency_ms
         self.privacy = min(self.privacy, PRIVACY_CLASSES.index(slot.privacy) / 4)
-        if self.rng.random() < self.episode.failures:
-            self.done = self.turns_left == 0
+        if self.rng.random() < self.episode.failures or slot.id in self.episode.down:
+            self.lost |= {slot.id}
+            self.done = not any(open_choice["role"] == "answer" for open_choice in self.choices())
             return
+        self.turns_left -= 1
         self.cost_usd += slot.cost_usd
         self._observe(number, choice["role"])
         self.done = self.done or self.turns_left == 0
@@ -142,7 +156,7 @@ class Run:
             if first and self.episode.domain in NAMES:
                 self.gain *= float(slot.gains[NAMES.index(self.episode.domain)])
             self.preparations += 1
-            self.evidence = apply_observation(self.evidence, _finding(role, self.episode.domain))
+            self.evidence = apply_observation(self.evidence, finding(role, self.episode.domain))
             return
         right = self.episode.luck[number] < min(1.0, self.episode.chances[number, self.episode.level] * self.gain)
         text = self.episode.answers[number][0 if right else 1]
@@ -153,7 +167,8 @@ class Run:
         self.evidence = apply_observation(self.evidence, {"kind": "attempt", "slot": slot.id, "text": text})
 
 
-def _finding(role: str, domain: str) -> dict[str, Any]:
+def finding(role: str, domain: str) -> dict[str, Any]:
+    """What a helper's call brings: that it does is all there is to see, how much it helps is hidden."""
     if role == "search":
         return {"kind": "documents", "documents": [{"text": f"Facts about {domain}.", "source": "docs"}]}
-    return {"kind": "code_run", "run": {"code": "print(result)", "output": f"{domain}: computed\n"}}
+    return {"kind": "code_run", "run": {"code": f'print("{domain}: computed")', "output": f"{domain}: computed\n"}}

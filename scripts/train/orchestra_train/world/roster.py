@@ -1,6 +1,6 @@
 """Fresh tools for one episode: hidden skills, prices that only partly follow them, cards of varying truth."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field, replace
 
 import numpy as np
 
@@ -28,11 +28,20 @@ class WorldShape:
     limited: float = 0.2
     failures: float = 0.03
     wishes_in_words: bool = True
+    # Of answerers whose named domains are told as measured chances, and of problems that somebody really asked.
+    measured: float = 0.0
+    recorded: float = 0.0
+
+
+WHOLE_WORLD = WorldShape(measured=0.2, recorded=0.5)
 
 
 @dataclass(frozen=True)
 class WorldSlot:
-    """`skills` [domains] are hidden log-odds, `gains` [domains] what a helper multiplies chances by."""
+    """`skills` [domains] are hidden log-odds, `gains` [domains] what a helper multiplies chances by.
+
+    `quality` and `measured` (chance by domain) are what its card shows of them.
+    """
 
     id: str
     role: str
@@ -42,6 +51,7 @@ class WorldSlot:
     cost_usd: float
     latency_ms: float
     privacy: str
+    measured: dict[str, float] = field(default_factory=dict)
 
 
 def fresh_roster(rng: Rng, shape: WorldShape, unseen: bool) -> list[WorldSlot]:
@@ -72,23 +82,23 @@ def _answerer(rng: Rng, shape: WorldShape, number: int, unseen: bool) -> WorldSl
         skills[field] += 2.3
     shown = skills + rng.normal(0, shape.card_noise, len(NAMES))
     named = rng.permutation(len(NAMES))[: rng.integers(shape.named_domains[0], shape.named_domains[1] + 1)]
-    grades = {NAMES[domain]: grade_of(chance_at(shown[domain])) for domain in named}
+    told = {NAMES[domain]: chance_at(shown[domain]) for domain in named}
+    by_number = shape.measured > 0 and rng.random() < shape.measured
+    grades = {} if by_number else {name: grade_of(chance) for name, chance in told.items()}
     quality = card_text(rng, grades, grade_of(chance_at(float(shown.mean()))), unseen)
+    measured = {name: round(chance, 2) for name, chance in told.items()} if by_number else {}
     # Prices span two orders of magnitude and follow skill only in part: some tools are dominated.
     cost = 0.002 * np.exp(0.8 * general + rng.normal(0, 1.1))
     latency = 4000 * np.exp(0.3 * general + rng.normal(0, 0.7))
     privacy = PRIVACY_CLASSES[rng.integers(len(PRIVACY_CLASSES))]
-    return WorldSlot(
-        f"answer-{number}", "answer", quality, skills, np.ones(len(NAMES)), float(cost), float(latency), privacy
-    )
+    slot_id, nothing = f"answer-{number}", np.ones(len(NAMES))
+    return WorldSlot(slot_id, "answer", quality, skills, nothing, float(cost), float(latency), privacy, measured)
 
 
 def _near_duplicate(rng: Rng, twin: WorldSlot, slot_id: str) -> WorldSlot:
     factor = float(np.exp(rng.normal(0, 0.7)))
     skills = twin.skills + rng.normal(0, 0.1, len(NAMES))
-    return WorldSlot(
-        slot_id, "answer", twin.quality, skills, twin.gains, twin.cost_usd * factor, twin.latency_ms, twin.privacy
-    )
+    return replace(twin, id=slot_id, skills=skills, cost_usd=twin.cost_usd * factor)
 
 
 def _helper(rng: Rng, role: str, number: int) -> WorldSlot:
@@ -98,7 +108,9 @@ def _helper(rng: Rng, role: str, number: int) -> WorldSlot:
     words = "Finds documents" if role == "search" else "Writes and runs Python"
     quality = f"{words}; {'very useful' if strength > 1.5 else 'of some use'} for {', '.join(helped)}."
     cost, latency = float(rng.uniform(2e-4, 3e-3)), float(rng.uniform(800, 6000))
-    return WorldSlot(f"{role}-{number + 1}", role, quality, np.zeros(len(NAMES)), gains, cost, latency, "no_training")
+    # A query that no writer has made harmless goes to one's own search engine only.
+    privacy = {"search": "self_hosted", "enhance_reasoning": "no_training"}[role]
+    return WorldSlot(f"{role}-{number + 1}", role, quality, np.zeros(len(NAMES)), gains, cost, latency, privacy)
 
 
 def chance_at(skill: float) -> float:

@@ -67,10 +67,18 @@ GRADES = [
 EVERYTHING = "everything; all subjects; any question | whatever one asks"
 OPENINGS = "Is {s}.; This model is {s}.; Users say it is {s}. | According to our tests it is {s}."
 WISHES: dict[str, str] = {
-    "quality": "It must be right.; Accuracy above all. | Mistakes would be terrible.",
-    "cost": "Keep it cheap.; Spend as little as possible. | Our budget is tiny.",
-    "latency": "I am in a hurry.; Answer quickly. | There is no time to lose.",
-    "privacy": "This is confidential.; Keep the data in house. | Nothing may leave our building.",
+    "quality": "It must be right.; Accuracy above all.; Take what it needs to get this right.; No mistakes, please.; "
+    "I rely on this answer, so check it well.; Better correct than cheap or quick.; The best answer that can be had. "
+    "| Mistakes would be terrible.; Be certain before you reply.; Lives hang on this.; Only the truth will do.",
+    "cost": "Keep it cheap.; Spend as little as possible.; This is not worth much money.; The cheapest way is fine.; "
+    "Go easy on the budget.; A rough answer for a few cents will do.; Price matters most here. "
+    "| Our budget is tiny.; Every cent counts.; We are nearly broke.; Do it on a shoestring.",
+    "latency": "I am in a hurry.; Answer quickly.; I need it right now.; Speed is what matters.; As fast as you can.; "
+    "The meeting starts in a minute.; Don't make me wait. "
+    "| There is no time to lose.; Every second counts.; Be quick about it.; My train leaves any moment.",
+    "privacy": "This is confidential.; Keep the data in house.; No outsider may see this.; It holds private records.; "
+    "Use our own machines where you can.; Please be discreet with this.; Don't send it to strangers. "
+    "| Nothing may leave our building.; This is top secret.; Our eyes only.; These papers are sealed.",
 }
 
 
