@@ -1,6 +1,7 @@
 """The subcommand `evaluate`: a policy through the served gateway, beside rows that need none."""
 
 import argparse
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -25,30 +26,43 @@ def add_evaluate_command(commands: Any) -> None:
     recorded.add_argument(
         "--costs", type=float, nargs="+", default=[0.02, 0.1, 0.5], help="cost weights beside quality 1"
     )
-    recorded.add_argument("--schedule", choices=SCHEDULES, default="list", help="of prices")
+    recorded.add_argument("--schedule", choices=SCHEDULES, nargs="+", default=["list"], help="of prices")
     recorded.add_argument(
         "--roster", choices=("all", "seen", "unseen"), default="all", help="by what training may call"
     )
     recorded.add_argument("--skills", action="store_true", help="calibrated skills beside the words of the cards")
     world = parser.add_argument_group("world")
     world.add_argument("--seed", type=int, default=0)
-    world.add_argument("--probes", type=int, default=0, help="tasks for sweeps of weights, profiles and swapped prices")
+    world.add_argument("--probes", type=int, default=100, help="tasks for sweeps of weights, profiles, swapped prices")
     world.add_argument("--wishes", choices=("weights", "words"), default="weights")
     parser.set_defaults(run=_evaluate)
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
     from .evaluation.gateway import PolicyFiles
-    from .evaluation.report import write_report
+    from .evaluation.report import write_report, write_summary
 
     if arguments.policy == "estimate":
         policy = PolicyFiles()
     else:
         policy = PolicyFiles(Path(arguments.policy), arguments.adapter, arguments.contract, arguments.context)
     name = arguments.name or (arguments.adapter or Path(arguments.policy)).stem
+    reports: dict[str, dict[str, Any]] = {}
+    for file, report in _reports(arguments, policy, name):
+        reports[file] = report
+        print(write_report(arguments.out, file, report))
+    print("\n".join(write_summary(arguments.out, reports)))
+
+
+def _reports(arguments: argparse.Namespace, policy: Any, name: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    """Each with the name of its file."""
     for pack in arguments.pack:
-        report = _world(arguments, policy, name) if pack == "world" else _recorded(arguments, pack, policy, name)
-        print(write_report(arguments.out, _file_name(arguments, pack, name), report))
+        if pack == "world":
+            yield f"world-{name}-{arguments.wishes}-{arguments.seed}", _world(arguments, policy, name)
+            continue
+        for schedule in arguments.schedule:
+            file = f"{pack}-{name}-{arguments.split}-{schedule}-{arguments.roster}"
+            yield file, _recorded(arguments, pack, schedule, policy, name)
 
 
 def _world(arguments: argparse.Namespace, policy: Any, name: str) -> dict[str, Any]:
@@ -58,17 +72,17 @@ def _world(arguments: argparse.Namespace, policy: Any, name: str) -> dict[str, A
     return evaluate_world(count, policy, name, arguments.seed, arguments.probes, arguments.wishes)
 
 
-def _recorded(arguments: argparse.Namespace, pack: str, policy: Any, name: str) -> dict[str, Any]:
+def _recorded(arguments: argparse.Namespace, pack: str, schedule: str, policy: Any, name: str) -> dict[str, Any]:
     from .evaluation.recorded import read_table
     from .evaluation.replay_report import evaluate_pack
     from .evaluation.report import log_look
 
-    table = read_table(pack, arguments.schedule, arguments.roster)
+    table = read_table(pack, schedule, arguments.roster)
     rows = _sample(table.rows(arguments.split), arguments.tasks)
     if arguments.split == "test":
         log_look(arguments.out, pack, name, len(rows))
     report = evaluate_pack(table, rows, arguments.split, policy, arguments.costs, name, arguments.skills)
-    return {**report, "schedule": arguments.schedule, "roster": arguments.roster}
+    return {**report, "schedule": schedule, "roster": arguments.roster}
 
 
 def _sample(rows: Any, count: int | None) -> Any:
@@ -77,9 +91,3 @@ def _sample(rows: Any, count: int | None) -> Any:
 
     drawn = np.random.default_rng(0).permutation(rows)[:count]
     return np.sort(drawn)
-
-
-def _file_name(arguments: argparse.Namespace, pack: str, name: str) -> str:
-    if pack == "world":
-        return f"world-{name}-{arguments.wishes}-{arguments.seed}"
-    return f"{pack}-{name}-{arguments.split}-{arguments.schedule}-{arguments.roster}"

@@ -1,7 +1,5 @@
-"""A policy is measured through the served gateway, and the rows beside it are what they say."""
+"""A policy is measured through the served gateway, in a world whose best policy is known."""
 
-import gzip
-import json
 from pathlib import Path
 
 import numpy as np
@@ -9,18 +7,13 @@ import pytest
 import torch
 
 from orchestra_train.contract.load import load_contract
-from orchestra_train.evaluation.baselines import baseline_rows, fit
 from orchestra_train.evaluation.gateway import PolicyFiles, serve_gateway
-from orchestra_train.evaluation.metrics import Measured, adherence, cost_at_accuracy, paired_interval
-from orchestra_train.evaluation.recorded import read_table, replay_scenario
-from orchestra_train.evaluation.replay_report import evaluate_pack
-from orchestra_train.evaluation.report import log_look, markdown
-from orchestra_train.evaluation.scenario import Reply, Scenario, Slot, Task
-from orchestra_train.evaluation.world import world_scenario
+from orchestra_train.evaluation.metrics import measured_from
+from orchestra_train.evaluation.report import markdown
+from orchestra_train.evaluation.world import World, with_chances, world_scenario
 from orchestra_train.evaluation.world_report import evaluate_world
 from orchestra_train.gguf_file import tiny_model, write_adapter, write_model
 from orchestra_train.model import add_adapter
-from orchestra_train.replay import replay_folder
 from orchestra_train.tokenizer import tiny_tokenizer
 
 BELIEFS = load_contract("beliefs-1")
@@ -48,7 +41,12 @@ def test_a_tiny_policy_runs_through_the_world_within_every_limit(tiny: tuple[Pat
     assert (row["valid"], row["privacy_broken"], row["over_budget"]) == (1.0, 0, 0)
     assert row["regret"] >= 0
     assert report["rows"]["strongest"]["usd_per_thousand"] > report["rows"]["cheapest"]["usd_per_thousand"]
-    assert report["figures"]["cost against its weight, Spearman"] <= 0
+    gates = {gate["name"]: gate for gate in report["gates"]}
+    for name in ("share of valid decisions", "privacy violations", "runs over budget"):
+        assert gates[name]["ok"]
+    assert gates["Spearman of cost and its weight"]["value"] <= 0
+    assert len(gates) == 8
+    assert {"tiny", "estimate"} <= set(report["rows"])
     assert "| tiny |" in markdown(report)
 
 
@@ -73,6 +71,67 @@ def test_what_the_gateway_charges_is_what_its_calls_cost() -> None:
         assert set(outcome.calls) <= set(world.scenario.tasks[task].slots)
 
 
+HELP = {"quality": 0.01, "cost": 0.0, "latency": 0.0, "privacy": 0.0}
+
+
+@pytest.mark.parametrize("role", ["search", "enhance_reasoning"])
+def test_a_helper_finds_what_makes_later_answers_right(role: str) -> None:
+    world = world_scenario(100, seed=1)
+    helped = [
+        task
+        for task, episode in enumerate(world.episodes)
+        if any(
+            slot.role == role and slot.id in set(world.scenario.admissible(task)) - episode.down
+            for slot in episode.slots
+        )
+    ]
+    liked = {**HELP, "tools": {f"role:{role}": 1.0}}
+    with serve_gateway(world.scenario, PolicyFiles()) as gateway:
+        outcomes = {task: gateway.run(task, liked) for task in helped[:6]}
+    # Every step is one that the world knows too, and so is what came of it.
+    with_chances(world, list(outcomes), measured_from(list(outcomes.values())), load_contract("slots-2"))
+    for task, outcome in outcomes.items():
+        # It would have ended with an error, had an answer not been what this world says after such help.
+        assert outcome.failure is None
+        assert any(world.scenario.slots[slot].role == role for slot in outcome.calls)
+        assert outcome.cost_usd == pytest.approx(sum(world.scenario.cost_usd(task, slot) for slot in outcome.calls))
+
+
+def test_help_raises_the_chance_of_a_right_answer_in_the_helpers_domains() -> None:
+    world = world_scenario(300, seed=2)
+    right = {
+        helpers: np.mean(
+            [
+                world.scenario.reply(task, slot.id, helpers).right
+                for task, episode in enumerate(world.episodes)
+                for slot in episode.slots
+                if slot.role == "answer"
+                and episode.domain in ("law", "medicine", "history")
+                and any(other.role == "search" for other in episode.slots)
+            ]
+        )
+        for helpers in ((), ("search",))
+    }
+    assert right["search",] > right[()] + 0.05
+
+
+def test_who_fails_is_left_for_another_without_a_charge() -> None:
+    world = world_scenario(100, seed=4)
+    failing = [task for task, episode in enumerate(world.episodes) if any("answer" in slot for slot in episode.down)]
+    assert failing
+    with serve_gateway(world.scenario, PolicyFiles()) as gateway:
+        outcomes = {task: gateway.run(task, {**HELP, "tools": _liking(world, task)}) for task in failing}
+    for task, outcome in outcomes.items():
+        assert outcome.failure is None
+        assert not set(outcome.calls) & world.episodes[task].down
+    # Somebody who failed was asked first, and still the run ended with an answer.
+    assert any(outcome.path[0][1] in world.episodes[task].down for task, outcome in outcomes.items())
+
+
+def _liking(world: World, task: int) -> dict[str, float]:
+    return {f"slot:{slot}": 1.0 for slot in world.episodes[task].down}
+
+
 def test_a_policy_that_cannot_be_loaded_ends_the_evaluation(tmp_path: Path) -> None:
     broken = tmp_path / "broken.gguf"
     broken.write_bytes(b"GGUF")
@@ -81,158 +140,3 @@ def test_a_policy_that_cannot_be_loaded_ends_the_evaluation(tmp_path: Path) -> N
         serve_gateway(world_scenario(2).scenario, PolicyFiles(broken)),
     ):
         pass
-
-
-MODELS = ("strong", "sums", "words", "weak")
-PRICES = {"strong": [100, 100], "sums": [1, 1], "words": [1, 1], "weak": [0.1, 0.1]}
-ITEMS = 240
-
-
-@pytest.fixture
-def pack(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> str:
-    """Two domains; `sums` and `words` each know one of them, `strong` both, `weak` neither."""
-    root = tmp_path / "replay"
-    (root / "llmrouter").mkdir(parents=True)
-    domains = ["sums" if at % 2 else "words" for at in range(ITEMS)]
-    items = [
-        {
-            "id": f"i{at}",
-            "domain": domain,
-            "prompt": f"{'Add the numbers' if domain == 'sums' else 'Spell the word'} of case {at}",
-            "prompt_tokens": 100,
-            "input_tokens_sent": 100,
-        }
-        for at, domain in enumerate(domains)
-    ]
-    with gzip.open(root / "llmrouter/items.jsonl.gz", "wt") as lines:
-        lines.writelines(json.dumps(item) + "\n" for item in items)
-    models = [
-        {
-            "index": at,
-            "id": name,
-            "anon_id": f"m{at}",
-            "default_roster": True,
-            "held_out": name == "weak",
-            "privacy_class": "local" if name == "weak" else "third-party",
-        }
-        for at, name in enumerate(MODELS)
-    ]
-    (root / "llmrouter/models.json").write_text(json.dumps({"models": models, "assumed_output_tokens": 100}))
-    right = np.array([[1, domain == "sums", domain == "words", 0] for domain in domains], np.int8)
-    answers = np.where(right == 1, 0, np.arange(1, 5)).astype(np.int16)
-    np.savez(
-        root / "llmrouter/outcomes.npz",
-        correct=right,
-        out_tokens=np.full(right.shape, 50, np.int32),
-        answer_class=answers,
-    )
-    splits = {"train": items[:160], "validation": items[160:200], "test": items[200:]}
-    named = {name: [item["id"] for item in part] for name, part in splits.items()}
-    schedules = {"llmrouter": {"list": PRICES}}
-    (root / "splits.json").write_text(json.dumps({"items": {"llmrouter": named}, "price_schedules": schedules}))
-    cards = [
-        {
-            "anon_id": f"m{at}",
-            "accuracy": float(right[:, at].mean()),
-            "by_domain": {
-                name: {"n": 30, "accuracy": float(right[np.array(domains) == name, at].mean())}
-                for name in ("sums", "words")
-            },
-            "text": {"verbal": "Very strong overall." if name == "strong" else "Weak overall."},
-        }
-        for at, name in enumerate(MODELS)
-    ]
-    (root / "cards.json").write_text(json.dumps({"cards": {"llmrouter": cards}}))
-    monkeypatch.setenv("ORCHESTRA_REPLAY", str(root))
-    return "llmrouter"
-
-
-def test_rows_without_a_gateway_are_what_they_say(pack: str) -> None:
-    table = read_table(pack)
-    rows = baseline_rows(fit(table), table.rows("test"))
-    accuracy = {name: float(row.right.mean()) for name, row in rows.items()}
-    cost = {name: round(1e6 * float(row.usd.mean())) for name, row in rows.items()}
-    assert accuracy["strongest"] == accuracy["oracle"] == accuracy["one model a domain"] == 1
-    assert (accuracy["random"], accuracy["cheapest"]) == (0.5, 0)
-    assert (cost["strongest"], cost["cheapest"], cost["oracle"]) == (15_000, 15, 150)
-    assert cost["one model a domain"] == cost["domain from text × cards"] == cost["kNN"] == 150
-    # Between `weak` and `strong`, or one of the halves and `strong`: no mixture of two is right as often as the table.
-    assert accuracy["mixture at the cost of kNN"] == pytest.approx(0.5)
-
-
-def test_a_roster_can_be_cut_to_what_training_never_called(pack: str) -> None:
-    assert [model["id"] for model in read_table(pack, roster="unseen").models] == ["weak"]
-    assert [model["id"] for model in read_table(pack, roster="seen").models] == ["strong", "sums", "words"]
-
-
-def test_a_pack_is_replayed_through_the_gateway(pack: str) -> None:
-    table = read_table(pack)
-    rows = table.rows("test")[:8]
-    report = evaluate_pack(table, rows, "test", PolicyFiles(), [0.0, 1.0], "estimate", skills=True)
-    served, thrifty = (report["rows"][f"estimate, cost weight {weight}"] for weight in (0, 1))
-    # Nothing but quality counts, and the cards know who is right.
-    assert (served["accuracy"], served["valid"], served["privacy_broken"]) == (1.0, 1.0, 0)
-    assert thrifty["usd_per_thousand"] < report["rows"]["strongest"]["usd_per_thousand"]
-    assert thrifty["usd_per_thousand"] < served["usd_per_thousand"]
-
-
-def test_equal_answers_agree_and_answers_that_were_not_recorded_are_not_compared(pack: str) -> None:
-    scenario = replay_scenario(read_table(pack), np.array([0, 1]))
-    assert scenario.reply(0, "answer-1").text == scenario.reply(0, "answer-3").text
-    assert scenario.reply(0, "answer-1").text != scenario.reply(0, "answer-2").text
-
-
-def test_adherence_weighs_what_a_right_run_did_against_the_reference() -> None:
-    slots = {"answer-1": Slot("answer-1", "x", {}, 1, "local"), "answer-2": Slot("answer-2", "y", {}, 1)}
-    weights = {"quality": 0.5, "cost": 0.25, "latency": 0.125, "privacy": 0.125}
-    tasks = [Task("a", tuple(slots), weights), Task("b", tuple(slots), weights)]
-    scenario = Scenario("two", slots, tasks, lambda task, slot: Reply("", True, 0, 0))
-    two = [("answer-2",)] * 2
-    reference = Measured(np.ones(2), np.array([0.1, 0.1]), np.array([100.0, 100.0]), two)
-    assert adherence(scenario, [0, 1], reference, reference) == pytest.approx(0.5 + 0.25 + 0.125)
-    # Right once: half the money, double the time, one call of a slot that is liked; the wrong run adds nothing.
-    one = Measured(np.array([1.0, 0.0]), np.array([0.05, 0.0]), np.array([200.0, 1.0]), [("answer-1",), ("answer-1",)])
-    assert adherence(scenario, [0, 1], one, reference) == pytest.approx((0.5 + 0.25 * 2 + 0.125 / 2 + 0.125) / 2)
-
-
-def test_cost_at_equal_accuracy_is_read_off_the_frontier() -> None:
-    assert cost_at_accuracy([(0.5, 1.0), (0.9, 3.0)], 0.7) == pytest.approx(2.0)
-    assert cost_at_accuracy([(0.5, 1.0), (0.9, 3.0), (0.8, 1.0)], 0.7) == pytest.approx(1.0)
-    assert cost_at_accuracy([(0.5, 1.0)], 0.7) is None
-
-
-def test_a_paired_interval_is_narrower_than_the_scatter_of_either_row() -> None:
-    rng = np.random.default_rng(0)
-    strongest = (rng.random(400) < 0.6).astype(float)
-    other = strongest.copy()
-    other[:20] = 1 - other[:20]
-    low, high = paired_interval(other - strongest)
-    assert low <= float((other - strongest).mean()) <= high
-    assert high - low < 0.06
-
-
-def test_every_look_at_test_is_counted(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    log_look(tmp_path, "zeroeval", "estimate", 805)
-    log_look(tmp_path, "llmrouter", "estimate", 10)
-    log_look(tmp_path, "zeroeval", "mine", 805)
-    assert capsys.readouterr().out.splitlines()[-1].startswith("look 2 at the test split of zeroeval")
-    assert len((tmp_path / "looks-at-test.log").read_text().splitlines()) == 3
-
-
-@pytest.mark.skipif(not (replay_folder() / "baselines.json").exists(), reason=f"no packs in {replay_folder()}")
-def test_rows_without_a_gateway_are_those_that_the_packs_publish() -> None:
-    published = json.loads((replay_folder() / "baselines.json").read_text())["zeroeval"]
-    table = read_table("zeroeval")
-    rows = baseline_rows(fit(table), table.rows("test"))
-    twins = {
-        "random": "random",
-        "cheapest": "always_cheapest",
-        "strongest": "always_strongest",
-        "one model a domain": "domain_table_equal",
-        "one cascade a domain": "domain_cascade_equal",
-        "oracle": "oracle",
-    }
-    known = published["list"]["rows"]
-    for name, twin in twins.items():
-        assert float(rows[name].right.mean()) == pytest.approx(known[twin]["accuracy"], abs=1e-4), name
-        assert 1000 * float(rows[name].usd.mean()) == pytest.approx(known[twin]["usd_per_1k"], abs=1e-3), name

@@ -4,58 +4,16 @@ A method is a family of settings; each setting turns rows into (right, usd). The
 whose validation accuracy is not below always-strongest's, as in the packs' own baselines.
 """
 
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
 
 import numpy as np
-from sklearn.feature_extraction.text import TfidfVectorizer
-from sklearn.linear_model import LogisticRegression
 
+from .cascades import by_plan, pairs, singles, thirds
+from .fitted import COST_WEIGHTS, SHRINK, Fitted, Made, Setting, picked, single
 from .metrics import Measured
 from .recorded import Table
 
-Made = tuple[np.ndarray, np.ndarray]
-Setting = Callable[[np.ndarray], Made]
-SHRINK = 10.0
 NEIGHBOURS = (20, 40, 80, 160)
-COST_WEIGHTS = np.concatenate([[0.0], np.logspace(-3, 1.5, 40)])
-
-
-@dataclass(frozen=True)
-class Fitted:
-    """What all methods share. mean_right, mean_usd: [models] on train; `text` [items, words]."""
-
-    table: Table
-    train: np.ndarray
-    validation: np.ndarray
-    strongest: int
-    mean_right: np.ndarray
-    mean_usd: np.ndarray
-    names: list[str]
-    # What the text of each item says of its domain. [items]
-    told: np.ndarray
-    text: object
-
-
-def fit(table: Table) -> Fitted:
-    train, validation = table.rows("train"), table.rows("validation")
-    mean_right = table.right[train].mean(0)
-    vectorizer = TfidfVectorizer(ngram_range=(1, 2), sublinear_tf=True, min_df=2, max_features=60_000)
-    prompts = [item["prompt"] for item in table.items]
-    vectorizer.fit([prompts[row] for row in train])
-    text = vectorizer.transform(prompts)
-    teller = LogisticRegression(C=30.0, max_iter=300).fit(text[train], table.domains[train])
-    return Fitted(
-        table,
-        train,
-        validation,
-        int(mean_right.argmax()),
-        mean_right,
-        table.usd[train].mean(0),
-        sorted(set(table.domains)),
-        teller.predict(text),
-        text,
-    )
 
 
 def baseline_rows(fitted: Fitted, rows: np.ndarray) -> dict[str, Measured]:
@@ -72,9 +30,11 @@ def baseline_rows(fitted: Fitted, rows: np.ndarray) -> dict[str, Measured]:
         "one model a domain": by_domain(fitted, table.domains, taught(fitted)),
         "domain from text × cards": by_domain(fitted, fitted.told, told_by_cards(fitted)),
     }
+    plans = [*singles(fitted), *pairs(fitted), *thirds(fitted)]
+    families["domain from text × cascades"] = by_plan(fitted, fitted.told, plans)
     if table.answers is not None:
-        families["domain from text × cascades"] = cascades(fitted, fitted.told)
-        families["one cascade a domain"] = cascades(fitted, table.domains)
+        families["one cascade a domain"] = by_plan(fitted, table.domains, [*singles(fitted), *pairs(fitted)])
+        families["domain × cascades"] = by_plan(fitted, table.domains, plans)
     for name, family in families.items():
         found[name] = choose(fitted, family)(rows)
     found["mixture at the cost of kNN"] = mixture(fitted, rows, float(found["kNN"][1].mean()))
@@ -89,14 +49,6 @@ def choose(fitted: Fitted, family: Sequence[Setting]) -> Setting:
     good = [one for one in tried if one[0] >= bar - 1e-12]
     best = min(good, key=lambda one: one[1]) if good else max(tried, key=lambda one: (one[0], -one[1]))
     return family[best[2]]
-
-
-def single(table: Table, model: int) -> Setting:
-    return lambda rows: (table.right[rows, model], table.usd[rows, model])
-
-
-def picked(table: Table, rows: np.ndarray, models: np.ndarray) -> Made:
-    return table.right[rows, models], table.usd[rows, models]
 
 
 def neighbours(fitted: Fitted) -> list[Setting]:
@@ -160,53 +112,6 @@ def by_domain(fitted: Fitted, domains: np.ndarray, known: Knowledge) -> list[Set
         return lambda rows: picked(fitted.table, rows, np.array([best[name] for name in domains[rows]]))
 
     return [setting(weight) for weight in COST_WEIGHTS]
-
-
-def cascades(fitted: Fitted, domains: np.ndarray) -> list[Setting]:
-    """A domain's single model, or two cheap answers that are accepted where they agree, else the strongest."""
-    table, train, best = fitted.table, fitted.train, fitted.strongest
-    count, scale = len(table.models), fitted.mean_usd[best]
-    pairs = [
-        (left, right)
-        for left in range(count)
-        for right in range(left + 1, count)
-        if best not in (left, right) and fitted.mean_usd[left] + fitted.mean_usd[right] < fitted.mean_usd[best]
-    ]
-    plans: list[Setting] = [*(single(table, model) for model in range(count)), *(_cascade(fitted, *p) for p in pairs)]
-    worth = {}
-    for name in fitted.names:
-        rows = train[domains[train] == name]
-        worth[name] = np.array([[made.mean() for made in plan(rows)] for plan in plans]) if len(rows) else None
-
-    def setting(weight: float) -> Setting:
-        chosen = {
-            name: plans[best if one is None else int((one[:, 0] - weight * one[:, 1] / scale).argmax())]
-            for name, one in worth.items()
-        }
-
-        def apply(rows: np.ndarray) -> Made:
-            right, usd = np.zeros(len(rows)), np.zeros(len(rows))
-            for name, plan in chosen.items():
-                here = np.flatnonzero(domains[rows] == name)
-                right[here], usd[here] = plan(rows[here])
-            return right, usd
-
-        return apply
-
-    return [setting(weight) for weight in COST_WEIGHTS]
-
-
-def _cascade(fitted: Fitted, left: int, right: int) -> Setting:
-    table, best = fitted.table, fitted.strongest
-
-    def apply(rows: np.ndarray) -> Made:
-        first, second = table.answers[rows, left], table.answers[rows, right]
-        agree = (first == second) & (first >= 0)
-        won = np.where(agree, table.right[rows, left], table.right[rows, best])
-        usd = table.usd[rows, left] + table.usd[rows, right] + np.where(agree, 0.0, table.usd[rows, best])
-        return won, usd
-
-    return apply
 
 
 def mixture(fitted: Fitted, rows: np.ndarray, usd: float) -> Made:

@@ -18,12 +18,18 @@ from urllib.error import HTTPError
 from tqdm import tqdm
 
 from ..contract.load import REPOSITORY
+from ..world.episode import TURNS
 from .experts import serve_experts
 from .scenario import PRIVACY_CLASSES, Scenario, Slot, Task
 
-START_SECONDS, REQUEST_SECONDS, STOP_SECONDS = 120, 180, 30
+START_SECONDS, REQUEST_SECONDS, STOP_SECONDS = 300, 180, 30
 # Two, so that experts and gateway need not wait for each other's sockets.
 AT_ONCE = 2
+# How the gateway's record says that a call wrote an answer, and that a helper found something.
+WRITTEN = ("answered", "attempted")
+FOUND = ("documents", "code ran")
+# On a crowded machine a program that prints a line may wait for its turn.
+SANDBOX_MS = 60_000
 
 
 @dataclass(frozen=True)
@@ -46,15 +52,16 @@ class PolicyFiles:
 
 @dataclass(frozen=True)
 class Outcome:
-    """One run by the gateway's own record. `first` is (role, slot); latency is what the slots are said to take."""
+    """One run by the gateway's own record. `path`: role and choice of each turn; latency: what slots say they take."""
 
     right: bool
     cost_usd: float
     latency_ms: float
     calls: tuple[str, ...]
-    first: tuple[str, str]
+    path: tuple[tuple[str, str], ...]
     turns: int
     decided: int
+    # Of everybody who was asked, those that failed included.
     least_privacy: float
     privacy_broken: bool
     over_budget: bool
@@ -118,19 +125,19 @@ def request_of(scenario: Scenario, task: Task, weights: dict[str, float] | None)
 
 def outcome_of(scenario: Scenario, number: int, text: str, record: dict[str, Any]) -> Outcome:
     task, turns = scenario.tasks[number], record["turns"]
-    calls = tuple(turn["slot"] for turn in turns if turn["slot"] in scenario.slots and turn["actual"]["cost_usd"] != 0)
+    called = [turn for turn in turns if turn["slot"] in scenario.slots]
     writer = record["model"].split("/")[-1]
-    reply = scenario.reply(number, writer)
+    reply = scenario.reply(number, writer, _helped(called, writer))
     if reply.text != text:
         raise ValueError(f"{writer} did not write what was delivered for task {number}")
-    classes = [PRIVACY_CLASSES.index(scenario.slots[slot].privacy) for slot in calls]
+    classes = [PRIVACY_CLASSES.index(scenario.slots[turn["slot"]].privacy) for turn in called]
     own = [turn for turn in turns if turn["decided_by"] != "forced"]
     return Outcome(
         right=reply.right,
         cost_usd=record["cost"]["total"],
         latency_ms=sum(turn["predicted"]["latency_ms"] for turn in turns),
-        calls=calls,
-        first=(turns[0]["role"], turns[0]["slot"]),
+        calls=tuple(turn["slot"] for turn in called if turn["actual"]["cost_usd"] != 0),
+        path=tuple((turn["role"], turn["slot"]) for turn in turns),
         turns=len(own),
         decided=sum(turn["decided_by"] == record["policy"]["name"] for turn in own),
         least_privacy=min(classes, default=4) / 4,
@@ -139,10 +146,16 @@ def outcome_of(scenario: Scenario, number: int, text: str, record: dict[str, Any
     )
 
 
+def _helped(called: Sequence[dict[str, Any]], writer: str) -> set[str]:
+    """Roles of the helpers whose findings were there when the delivered text was written."""
+    wrote = max(at for at, turn in enumerate(called) if turn["slot"] == writer and turn["outcome"] in WRITTEN)
+    return {turn["role"] for turn in called[:wrote] if turn["outcome"].startswith(FOUND)}
+
+
 def _failed(body: dict[str, Any]) -> Outcome:
     """Wrong, and a turn that was not decided."""
     failure = body.get("error", {}).get("code", "unknown")
-    return Outcome(False, 0.0, 0.0, (), ("none", "none"), 1, 0, 1.0, False, False, failure)
+    return Outcome(False, 0.0, 0.0, (), (), 1, 0, 1.0, False, False, failure)
 
 
 @contextmanager
@@ -196,23 +209,41 @@ def configuration(scenario: Scenario, policy: PolicyFiles, experts: str) -> dict
         "server": {"port": 0},
         "store": "memory",
         "policy": policy.section(),
-        "limits": {"max_turns": 6},
-        "upstreams": {name: {"kind": "openai", "base_url": experts, "privacy": name} for name in classes},
+        "limits": {"max_turns": TURNS, "sandbox_wall_ms": SANDBOX_MS},
+        "upstreams": {name: {"kind": "openai", "base_url": f"{experts}/v1", "privacy": name} for name in classes},
+        "tools": _tools(scenario, experts),
         "slots": {slot.id: _slot_section(slot) for slot in scenario.slots.values()},
     }
 
 
+def _tools(scenario: Scenario, experts: str) -> dict[str, Any]:
+    """A search engine a search slot, so that each has its price; one sandbox, of this machine, for all programs."""
+    tools: dict[str, Any] = {
+        slot.id: {"kind": "searxng", "base_url": f"{experts}/{slot.id}", "privacy": slot.privacy, "price": _price(slot)}
+        for slot in scenario.slots.values()
+        if slot.role == "search"
+    }
+    if any(slot.role == "enhance_reasoning" for slot in scenario.slots.values()):
+        # What it runs prints one line that is written here.
+        tools["python"] = {"kind": "sandbox", "accept_weak_isolation": True}
+    return tools
+
+
+def _price(slot: Slot) -> dict[str, str]:
+    """Decimal words: a float in full length has more digits than money has."""
+    return {unit: f"{usd:.9f}" for unit, usd in slot.price.items()}
+
+
 def _slot_section(slot: Slot) -> dict[str, Any]:
-    section = {
-        "role": "answer",
+    section = {"role": slot.role, "quality": slot.quality, "skills": slot.skills, "latency_ms": slot.latency_ms}
+    if slot.role == "search":
+        return {**section, "tools": [slot.id]}
+    expert = {
         "upstream": slot.privacy,
         "model": slot.id,
-        "quality": slot.quality,
-        # Decimal words: a float in full length has more digits than money has.
-        "price": {unit: f"{usd:.9f}" for unit, usd in slot.price.items()},
-        "latency_ms": slot.latency_ms,
+        "price": _price(slot),
         "output_tokens": slot.output_tokens,
         "context": 400_000,
         "max_output": 32_000,
     }
-    return {**section, "skills": slot.skills} if slot.skills else section
+    return {**section, **expert, **({"sandbox": "python"} if slot.role == "enhance_reasoning" else {})}

@@ -16,13 +16,17 @@ REFERENCE_UNITS = 10.0
 
 @dataclass(frozen=True)
 class Measured:
-    """One row over the same tasks as all others. Everything [tasks]; `served` where the gateway made it."""
+    """One row over the same tasks as all others. Everything [tasks]; `served` where the gateway made it.
+
+    `chances`, where a world is known: that the answer is right, luck aside.
+    """
 
     right: np.ndarray
     usd: np.ndarray
     latency_ms: np.ndarray | None = None
     calls: Sequence[tuple[str, ...]] | None = None
     served: Sequence[Outcome] | None = None
+    chances: np.ndarray | None = None
 
 
 def measured_from(outcomes: Sequence[Outcome]) -> Measured:

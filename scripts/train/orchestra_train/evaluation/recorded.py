@@ -37,6 +37,7 @@ class Table:
     tokens: np.ndarray
     usd: np.ndarray
     answers: np.ndarray | None
+    schedule: str = "list"
 
     def rows(self, split: str) -> np.ndarray:
         return np.flatnonzero(self.splits == split)
@@ -74,6 +75,7 @@ def read_table(pack: str, schedule: str = "list", roster: str = "all") -> Table:
         tokens=tokens,
         usd=(sent[:, None] * prices[:, 0] + tokens * prices[:, 1]) / 1e6,
         answers=stored["answer_class"][:, columns].astype(int) if "answer_class" in stored else None,
+        schedule=schedule,
     )
 
 
@@ -89,7 +91,7 @@ def replay_scenario(table: Table, rows: np.ndarray, card: str = "verbal", skills
         name=table.pack,
         slots={slot.id: slot for slot in slots},
         tasks=[Task(table.items[row]["prompt"], tuple(column_of), balanced) for row in rows],
-        reply=lambda task, slot: _reply(table, int(rows[task]), column_of[slot]),
+        reply=lambda task, slot, _: _reply(table, int(rows[task]), column_of[slot]),
     )
 
 

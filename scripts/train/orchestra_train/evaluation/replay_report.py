@@ -5,7 +5,9 @@ from typing import Any
 
 import numpy as np
 
-from .baselines import Fitted, baseline_rows, fit
+from .baselines import baseline_rows
+from .fitted import Fitted, fit
+from .gates import at_least, hard_gates, list_gates, table_gate
 from .gateway import Gateway, PolicyFiles, serve_gateway
 from .metrics import Measured, cost_at_accuracy, measured_from
 from .recorded import Table, replay_scenario
@@ -30,14 +32,23 @@ def evaluate_pack(
         served = {cost: _served_row(gateway, tasks, cost, name) for cost in costs}
     labels = {f"{name}, cost weight {cost:g}": row for cost, row in served.items()}
     points = [(float(row.right.mean()), float(row.usd.mean())) for row in served.values()]
+    figures = _figures(fitted, made["strongest"], points, strongest, served)
+    gates = hard_gates(list(served.values()))
+    if table.schedule == "list":
+        gates += list_gates(table.pack, made["strongest"], list(served.values()))
+    elif table.schedule == "permuted":
+        gates.append(table_gate(made["one model a domain"], points))
+    elif table.schedule == "strongest_cheapest":
+        gates.append(at_least("share of calls to the strongest", figures["share of calls to the strongest"], 0.99))
     return {
         "pack": table.pack,
         "split": split,
         "tasks": len(tasks),
+        "gates": gates,
         "rows": {
             label: describe_row(scenario, tasks, row, made["strongest"]) for label, row in {**made, **labels}.items()
         },
-        "figures": _figures(fitted, made["strongest"], points, strongest, served),
+        "figures": figures,
     }
 
 
@@ -52,7 +63,7 @@ def _figures(
     slot: str,
     served: dict[float, Measured],
 ) -> dict[str, Any]:
-    """`cost_at_equal_accuracy` is swept on the same tasks: on test it is an optimistic bound."""
+    """`cost at equal accuracy` is swept on the same tasks: on test it is an optimistic bound."""
     needed = cost_at_accuracy(points, float(strongest.right.mean()))
     calls = [call for row in served.values() for one in row.calls or () for call in one]
     told = fitted.told == fitted.table.domains

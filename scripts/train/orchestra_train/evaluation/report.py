@@ -7,6 +7,7 @@ from typing import Any
 
 COLUMNS = {
     "accuracy": "accuracy",
+    "expected": "luck aside",
     "minus_strongest": "− strongest, points (95 %)",
     "usd_per_thousand": "USD / 1k",
     "share_of_strongest": "of strongest's",
@@ -40,16 +41,40 @@ def write_report(folder: Path, name: str, report: dict[str, Any]) -> str:
     return text
 
 
+def write_summary(folder: Path, reports: dict[str, dict[str, Any]]) -> list[str]:
+    """Writes `report.json`: the gates of all reports, and their rows as one table; returns a line a gate.
+
+    reports: by the name of their file.
+    """
+    gates = [
+        {**gate, "name": f"{name}: {gate['name']}"} for name, report in reports.items() for gate in report["gates"]
+    ]
+    table = [
+        {"report": name, "row": label, **row}
+        for name, report in reports.items()
+        for label, row in report["rows"].items()
+    ]
+    summary = {"gates": gates, "table": table}
+    (folder / "report.json").write_text(json.dumps(summary, indent=1, ensure_ascii=False) + "\n")
+    return [f"{'ok ' if gate['ok'] else 'NOT'} {gate['name']}: {gate['value']} ({gate['bar']})" for gate in gates]
+
+
 def markdown(report: dict[str, Any]) -> str:
     rows = report["rows"]
     shown = [column for column in COLUMNS if any(row.get(column) is not None for row in rows.values())]
     header = "| row | " + " | ".join(COLUMNS[column] for column in shown) + " |"
-    lines = [f"**{report['pack']}**, {report['split']}, {report['tasks']} tasks", "", header]
+    told = [report[key] for key in ("split", "schedule", "roster") if key in report]
+    lines = [f"**{report['pack']}**, {', '.join(told)}, {report['tasks']} tasks", "", header]
     lines.append("|" + "---|" * (len(shown) + 1))
     for name, row in rows.items():
         lines.append(f"| {name} | " + " | ".join(_cell(row.get(column)) for column in shown) + " |")
     figures = report.get("figures", {})
     lines += ["", *(f"- {name}: {_cell(value)}" for name, value in figures.items())]
+    lines += ["", "| gate | value | bar | |", "|---|---|---|---|"] if report.get("gates") else []
+    for gate in report.get("gates", []):
+        lines.append(
+            f"| {gate['name']} | {_cell(gate['value'])} | {gate['bar']} | {'ok' if gate['ok'] else 'not met'} |"
+        )
     return "\n".join(lines) + "\n"
 
 

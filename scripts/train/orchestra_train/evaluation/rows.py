@@ -14,7 +14,7 @@ def row_of_choices(scenario: Scenario, tasks: Sequence[int], choose: Callable[[i
     slots = [choose(task) for task in tasks]
     pairs = list(zip(tasks, slots, strict=True))
     return Measured(
-        right=np.array([float(scenario.reply(task, slot).right) for task, slot in pairs]),
+        right=np.array([float(scenario.reply(task, slot, ()).right) for task, slot in pairs]),
         usd=np.array([scenario.cost_usd(task, slot) for task, slot in pairs]),
         latency_ms=np.array([float(scenario.slots[slot].latency_ms) for slot in slots]),
         calls=[(slot,) for slot in slots],
@@ -27,6 +27,7 @@ def describe_row(scenario: Scenario, tasks: Sequence[int], row: Measured, strong
     low, high = paired_interval(differences)
     found: dict[str, Any] = {
         "accuracy": round(float(row.right.mean()), 4),
+        "expected": None if row.chances is None else round(float(row.chances.mean()), 4),
         "minus_strongest": [round(100 * one, 2) for one in (float(differences.mean()), low, high)],
         "usd_per_thousand": round(1000 * float(row.usd.mean()), 5),
         "share_of_strongest": round(float(row.usd.mean() / strongest.usd.mean()), 4),
