@@ -17,6 +17,8 @@ const build = (config: object, home = folder) =>
     environment: {},
     home,
     modelsFolder: join(folder, 'models'),
+    // A process with weights for each gateway would be most of the work, and nothing here looks at it.
+    embedding: false,
     logger: false,
   });
 

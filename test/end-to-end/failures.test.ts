@@ -1,7 +1,7 @@
 import type OpenAI from 'openai';
 import { APIError } from 'openai';
 import { afterEach, describe, expect, test } from 'vitest';
-import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { impatience, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { type OpenAiReply, replies } from '../support/loopback/openai-replies.ts';
 import { recordOf, reportOf } from './report.ts';
 
@@ -77,7 +77,7 @@ describe.each(cases)('$name, stream: $stream', ({ reply, status, code, stream })
   test('of the first slot lets the second answer', async () => {
     const openAi = ({ body }: { body: Record<string, unknown> }) =>
       body['model'] === 'dear' ? reply : replies.says('From', ' the cheap one.');
-    gateway = await startTestGateway({ openAi });
+    gateway = await startTestGateway({ openAi, ...(reply === replies.silence && { patience: impatience }) });
     const { text, report } = await ask(gateway.client, stream);
     expect(text).toBe('From the cheap one.');
     expect(report).toMatchObject({ status: 'completed', model: 'loopback/cheap' });
@@ -88,7 +88,7 @@ describe.each(cases)('$name, stream: $stream', ({ reply, status, code, stream })
   });
 
   test('of every slot is one clear error without host or key', async () => {
-    gateway = await startTestGateway({ openAi: () => reply });
+    gateway = await startTestGateway({ openAi: () => reply, patience: impatience });
     const error = await errorOf(ask(gateway.client, stream));
     expect([error.status, error.code]).toEqual([status, code]);
     expect(error.message).toMatch(/answer-1: .*answer-2: /);
@@ -106,7 +106,8 @@ test.each([
   ['falls silent', { hangAfterChunks: 2 }],
   ['turns malformed', { insert: { afterChunks: 2, data: '{"choices": [' } }],
 ])('a stream that %s after text is one error event, and the record says so', async (_, misbehaviour) => {
-  gateway = await startTestGateway({ openAi: () => ({ ...replies.says('half', ' more'), ...misbehaviour }) });
+  const openAi = () => ({ ...replies.says('half', ' more'), ...misbehaviour });
+  gateway = await startTestGateway({ openAi, patience: impatience });
   const stream = gateway.client.chat.completions.create({ model: 'orchestra', messages, stream: true });
   const { data, response } = await stream.withResponse();
   const texts: string[] = [];

@@ -2,7 +2,7 @@ import { Writable } from 'node:stream';
 import { afterEach, expect, test } from 'vitest';
 import { noUsage } from '../../src/cost/usage.ts';
 import type { Policy } from '../../src/router/policy.ts';
-import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { impatience, startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { type OpenAiReply, replies } from '../support/loopback/openai-replies.ts';
 
 /** The most talkative log there is must not hold what clients said, what models wrote, or how to get in. */
@@ -46,6 +46,7 @@ test.each(misbehaving)('an upstream that %s leaves no text and no secret in the 
     config: { server: { auth: 'keys', keys: [{ name: 'client', env: 'CLIENT_KEY' }] } },
     script: [{ role: 'search' }, { role: 'answer', slot: 'answer-1' }],
     openAi: () => reply,
+    patience: impatience,
     tavily: () => ({ kind: 'results', results: [{ title: page, url: 'https://example.org/page', content: page }] }),
   });
   const client = gateway.client.withOptions({ apiKey: 'sk-client-secret' });

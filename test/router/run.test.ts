@@ -222,7 +222,7 @@ describe('limits of a run', () => {
     const gateway = await start({
       openAi: () => ({ kind: 'completion', text: ['early', ' late'], hangAfterChunks: 2 }),
     });
-    const { record, text } = await read(gateway, specFor({ max_latency_ms: 250 }));
+    const { record, text } = await read(gateway, specFor({ max_latency_ms: 1_500 }));
     expect(text).toBe('early');
     expect(record).toMatchObject({ status: 'limited', finishReason: 'length', error: undefined });
     expect(record.lines[0]).toMatchObject({ meter: 'answer-1', estimated: true });

@@ -30,13 +30,21 @@ export interface TestGateway extends Gateway {
   readonly tavily: TavilyServer;
 }
 
-/** Short enough that a test of silence is quick, long enough for a busy machine. */
-const impatience = {
-  firstTokenTimeoutMs: 400,
-  betweenTokensTimeoutMs: 400,
-  answerTimeoutMs: 2_000,
+/** Longer than a busy machine needs for a reply on loopback: no upstream that answers is given up. */
+const patience = {
+  firstTokenTimeoutMs: 15_000,
+  betweenTokensTimeoutMs: 15_000,
+  answerTimeoutMs: 15_000,
   retryAttempts: 2,
   retryBaseDelayMs: 1,
+};
+
+/** For tests in which an upstream falls silent. */
+export const impatience = {
+  ...patience,
+  firstTokenTimeoutMs: 1_000,
+  betweenTokensTimeoutMs: 1_000,
+  answerTimeoutMs: 2_000,
 };
 
 /**
@@ -56,7 +64,7 @@ export async function startTestGateway(options: TestGatewayOptions = {}): Promis
     environment: {},
     home,
     modelsFolder: home,
-    patience: impatience,
+    patience,
     embedding: false,
     ...(options.decidedBy === 'configuration'
       ? {}
