@@ -34,8 +34,7 @@ export class LogprobRecorder {
   ): AsyncGenerator<Token, void> {
     const isFree = sampling.grammarEvaluationState === undefined;
     const pick = isFree ? picker(sampling) : undefined;
-    const native = isFree ? { ...sampling, temperature: 1, topP: 1 } : sampling;
-    for await (const { token, chances } of sequence.sampleOpenly(prompt, native, pick, signal)) {
+    for await (const { token, chances } of sequence.sampleOpenly(prompt, sampling, pick, signal)) {
       this.#last = this.#logprobOf(token, isFree ? chances : beforeTemperature(chances, sampling.temperature));
       this.#before = [token];
       yield token;

@@ -91,6 +91,27 @@ describe.skipIf(skipsSmolLm2)('SmolLM2', () => {
       expect(text).toBe(loaded.model.detokenize(written));
     });
 
+    test('tells the chance of each token in the whole vocabulary', async () => {
+      const messages = [{ role: 'user' as const, content: 'Why does it rain?' }];
+      const request = generateRequest({ messages, temperature: 1, seed: 3, maxTokens: 8, topLogprobs: 5 });
+      const { logprobs } = await generated(engine, request);
+      const ids = chatTemplate(loaded.model, tokens).prompt(messages, []);
+      const sequence = context.getSequence();
+      for (const { token, logprob, top_logprobs } of logprobs) {
+        const whole = await wholeVocabulary(sequence, ids);
+        const likeliest = [...whole].slice(0, 5).map(([, chance]) => Math.log(chance));
+        for (const [index, told] of top_logprobs.entries())
+          expect(told.logprob).toBeCloseTo(likeliest[index] ?? Number.NaN, 2);
+        const [id] = [...whole.keys()].filter(
+          (other) => loaded.model.detokenize([other], false, ids.slice(-1)) === token,
+        );
+        if (id === undefined) throw new Error(`no token reads ${token}`);
+        expect(logprob).toBeCloseTo(Math.log(whole.get(id) ?? 0), 2);
+        ids.push(id);
+      }
+      await sequence.dispose();
+    });
+
     test('writes the same for the same seed, cold and warm', async () => {
       const messages = [{ role: 'user' as const, content: 'Tell me about the sea.' }];
       const request = generateRequest({ messages, temperature: 0.8, seed: 7, maxTokens: 24 });
