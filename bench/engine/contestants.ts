@@ -30,8 +30,6 @@ export interface Setting {
 }
 
 export const chunkTokens = 256;
-/** Room for six conversations of the loop; llama-server takes up to 8 GiB for the same. */
-const snapshotBytes = 512 * 2 ** 20;
 
 /** The kernel counts in hundredths of a second. */
 const clockTickMs = 10;
@@ -44,7 +42,7 @@ export interface MeasuredEngine {
 export async function startOurs(setting: Setting): Promise<MeasuredEngine> {
   const { startEngine } = await import(new URL('../../dist/inference/start-engine.js', import.meta.url).href);
   const before = children();
-  const options = { ...setting, device: 'cpu', threads: 1, prefillChunkTokens: chunkTokens, snapshotBytes };
+  const options = { ...setting, device: 'cpu', threads: 1, prefillChunkTokens: chunkTokens };
   const engine: InferenceEngine = await startEngine(options);
   const host = children().find((pid) => !before.includes(pid)) ?? 0;
   return { engine, cpuMs: () => cpuMsOf(host) };

@@ -20,7 +20,10 @@ export interface EngineOptions {
   readonly sequences: number;
   /** Longest piece of prompt processed between two looks at the cancel flag. */
   readonly prefillChunkTokens: number;
-  /** For copies of what sequences hold: shared prefixes, and conversations that had to make room; 256 MiB by default. */
+  /**
+   * For copies of what sequences hold: shared prefixes, and conversations that had to make room. By default twice what the
+   * sequences hold, at most 4 GiB, and at most a quarter of the memory that is left.
+   */
   readonly snapshotBytes?: number;
   /** What the host process may see of the environment, such as LD_LIBRARY_PATH for CUDA; nothing by default. */
   readonly environment?: Readonly<Record<string, string>>;
@@ -118,7 +121,10 @@ export interface GenerateRequest {
   readonly topP: number;
   readonly stop: readonly string[];
   readonly seed: number;
-  /** 0 to 20: text comes with its tokens' chances, and so many alternatives to each; left out: without. */
+  /**
+   * 0 to 20: text comes with its tokens' chances, and so many alternatives to each; fewer where all others together have a
+   * chance below 1 in 100,000. Left out: without.
+   */
   readonly topLogprobs?: number | undefined;
   /** Only where the engine's `takesTools` says so, and not beside a JSON schema. */
   readonly toolUse?: ToolUse | undefined;

@@ -4,7 +4,6 @@ import type { AdapterCopy, UseAdapter } from './adapter-file.ts';
 import { BatchCosts, processorMs } from './batch-costs.ts';
 import { type Adapter, EngineFailure, type EngineOptions } from './engine.ts';
 import type { LoadedModel } from './load-model.ts';
-import { defaultSnapshotBytes } from './memory-plan.ts';
 import { Rounds } from './rounds.ts';
 import { Sequence } from './sequence.ts';
 import { SequencePool } from './sequence-pool.ts';
@@ -21,12 +20,17 @@ export interface Lanes {
   close(): Promise<void>;
 }
 
+/** As the memory plan allows them. */
+export interface LaneOptions extends EngineOptions {
+  readonly snapshotBytes: number;
+}
+
 /** Waiting requests for each sequence, before new ones are turned away. */
 const lineLengthPerSequence = 16;
 
 export async function openLanes(
   loaded: LoadedModel,
-  options: EngineOptions,
+  options: LaneOptions,
   adapter: Adapter | undefined,
   useAdapter: UseAdapter,
 ): Promise<Lanes> {
@@ -40,14 +44,14 @@ export async function openLanes(
   });
 }
 
-function lanesOn(context: LlamaContext, { facts }: LoadedModel, options: EngineOptions) {
+function lanesOn(context: LlamaContext, { facts }: LoadedModel, options: LaneOptions) {
   const costs = new BatchCosts(options.device === 'cpu' ? processorMs : undefined);
   const rounds = new Rounds(options.prefillChunkTokens, costs);
   const newSequence = (_: unknown, lane: number) =>
     new Sequence(context.getSequence({ contextShift }), lane, rounds, options);
   const sequences = Array.from({ length: options.sequences }, newSequence);
   // Of these lanes alone: what one adapter has computed is wrong for another.
-  const snapshots = new Snapshots(options.snapshotBytes ?? defaultSnapshotBytes, facts.cacheBytesPerToken);
+  const snapshots = new Snapshots(options.snapshotBytes, facts.cacheBytesPerToken);
   const pool = new SequencePool(sequences, snapshots, options.sequences * lineLengthPerSequence);
   const close = async () => {
     await pool.close();

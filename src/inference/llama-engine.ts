@@ -18,7 +18,7 @@ import { judgeQuestions, planJudge } from './judge.ts';
 import { LaneSwap } from './lane-swap.ts';
 import { openLanes } from './lanes.ts';
 import { type LoadedModel, loadModel } from './load-model.ts';
-import { requireMemory } from './memory-plan.ts';
+import { planMemory } from './memory-plan.ts';
 import { planScore, scoreChoices } from './score.ts';
 import type { Applicant, Lease, SequencePool } from './sequence-pool.ts';
 import { modelTokens } from './tokens.ts';
@@ -114,13 +114,13 @@ export async function startLlamaEngine(options: EngineOptions): Promise<LlamaEng
 }
 
 async function openFirst(loaded: LoadedModel, options: EngineOptions): Promise<LaneSwap> {
-  const { facts, llama } = loaded;
+  const { facts, llama, snapshotBytes } = loaded;
   const useCopy = adapterCopies();
   try {
-    const first = await openLanes(loaded, options, options.adapter, useCopy);
+    const first = await openLanes(loaded, { ...options, snapshotBytes }, options.adapter, useCopy);
     return new LaneSwap(first, async (adapter) => {
-      await requireMemory(options, 0, facts, llama);
-      return openLanes(loaded, options, adapter, useCopy);
+      const allowed = { ...options, snapshotBytes: await planMemory(options, 0, facts, llama) };
+      return openLanes(loaded, allowed, adapter, useCopy);
     });
   } catch (error) {
     await llama.dispose();

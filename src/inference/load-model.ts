@@ -10,7 +10,7 @@ import {
 import { cudaFacts, cudaProblem } from './cuda-problem.ts';
 import { EngineFailure, type EngineOptions } from './engine.ts';
 import { type GgufFacts, readGgufFacts } from './gguf-file.ts';
-import { requireMemory } from './memory-plan.ts';
+import { planMemory } from './memory-plan.ts';
 import { sha256OfFile } from './weights-hash.ts';
 
 export interface LoadedModel {
@@ -21,6 +21,8 @@ export interface LoadedModel {
   readonly device: string;
   /** Of the file, without adapters. */
   readonly weightsHash: string;
+  /** What the memory plan leaves for copies. */
+  readonly snapshotBytes: number;
   /** What llama.cpp has against something: its own errors do not say. */
   reason(error: unknown): Promise<string>;
 }
@@ -43,9 +45,9 @@ export async function loadModel(options: EngineOptions): Promise<LoadedModel> {
   };
   try {
     const device = await deviceName(options, llama);
-    await requireMemory(options, facts.fileBytes, facts, llama);
+    const snapshotBytes = await planMemory(options, facts.fileBytes, facts, llama);
     const weightsHash = await sha256OfFile(options.modelPath);
-    return { model: await openModel(options, llama), llama, facts, device, weightsHash, reason };
+    return { model: await openModel(options, llama), llama, facts, device, weightsHash, snapshotBytes, reason };
   } catch (error) {
     const why = await reason(error);
     await llama.dispose();

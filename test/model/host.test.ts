@@ -204,7 +204,7 @@ describe('a start that fails', () => {
     const starting = startEngine(engineOptions(patient.path, { contextTokens: 2 ** 24, sequences: 256 }));
     await expect(starting).rejects.toMatchObject({
       kind: 'unavailable',
-      message: expect.stringMatching(/need 1049\d\d\d MiB, but \d+ MiB are free; ask for a smaller context/),
+      message: expect.stringMatching(/need 1048\d\d\d MiB, but \d+ MiB are free; ask for a smaller context/),
     });
     patient.remove();
   });
