@@ -8,7 +8,7 @@ import { buildGateway, type Gateway } from '../src/assembly/gateway.ts';
 import { parseConfig } from '../src/assembly/load-config.ts';
 import { loadContract } from '../src/contract/load.ts';
 import type { ContractName } from '../src/contract/schema.ts';
-import type { Embedder } from '../src/inference/embedder.ts';
+import type { Embedder, EmbedRequest } from '../src/inference/embedder.ts';
 import { startEmbedder } from '../src/inference/start-embedder.ts';
 import { createEstimatePolicy } from '../src/router/policies/estimate.ts';
 import { gistOf } from '../src/router/policies/gist.ts';
@@ -58,7 +58,7 @@ const embeddingPath = resolve('models/all-minilm-l6-v2.Q8_0.gguf');
 const neverAborted = new AbortController().signal;
 
 async function main(): Promise<void> {
-  const embedder = await startEmbedder({ modelPath: embeddingPath, threads: 1 });
+  const embedder = await startEmbedder({ modelPath: embeddingPath, threads: 1, mostTokens: 256 });
   try {
     for (const name of options.pack) await measurePack(name, embedder);
   } finally {
@@ -270,7 +270,12 @@ function rememberVectors(embedder: Embedder, file: string | undefined) {
   return {
     async learn(texts: readonly string[]): Promise<void> {
       const missing = texts.map(gistOf).filter((text) => !known.has(text));
-      const vectors = await embedder.embed(missing, neverAborted);
+      const { vectors } = await embedder.embed({
+        texts: missing,
+        use: 'query',
+        longTexts: 'cut',
+        signal: neverAborted,
+      });
       for (const [index, text] of missing.entries()) known.set(text, vectors[index] ?? new Float32Array());
       if (file === undefined || missing.length === 0) return;
       writeFileSync(file, JSON.stringify([...known].map(([text, vector]) => [text, [...vector]])));
@@ -278,9 +283,10 @@ function rememberVectors(embedder: Embedder, file: string | undefined) {
     embedder: {
       info: embedder.info,
       close: async () => undefined,
-      embed: async (texts: readonly string[], signal: AbortSignal) => {
-        const found = texts.map((text) => known.get(text));
-        return found.every((vector) => vector !== undefined) ? found : embedder.embed(texts, signal);
+      embed: async (request: EmbedRequest) => {
+        const vectors = request.texts.map((text) => known.get(text));
+        const isKnown = vectors.every((vector) => vector !== undefined);
+        return isKnown ? { vectors, tokens: 0, cutTexts: 0 } : embedder.embed(request);
       },
     } satisfies Embedder,
   };

@@ -8,14 +8,33 @@ export function crossChecks(config: Config): string[] {
     ...Object.entries(config.slots).flatMap(([id, slot]) => slotChecks(`slots.${id}`, slot, config)),
     ...config.relay.flatMap((pattern, index) => relayChecks(`relay.${index}`, pattern.split('/')[0] ?? '', config)),
     ...localNameChecks(config),
+    ...embeddingChecks(config),
     ...serverChecks(config),
   ];
 }
 
 /** Else a model that is thought to run here would be asked for elsewhere. */
-function localNameChecks({ upstreams, models }: Config): string[] {
-  if (upstreams['local'] === undefined || Object.keys(models).length === 0) return [];
-  return ['upstreams.local: relays know the entries of `models` by this name: call the upstream something else'];
+function localNameChecks(config: Config): string[] {
+  if (config.upstreams['local'] === undefined || !hasLocalModels(config)) return [];
+  return ['upstreams.local: relays know the models that run here by this name: call the upstream something else'];
+}
+
+const hasLocalModels = ({ models, embeddings }: Config): boolean =>
+  Object.keys(models).length + Object.keys(embeddings).length > 0;
+
+/** Both kinds of models that run here are called `local/NAME`. */
+function embeddingChecks({ models, embeddings, tools }: Config): string[] {
+  const known = Object.keys(embeddings);
+  return [
+    ...known
+      .filter((name) => models[name] !== undefined)
+      .map((name) => `embeddings.${name}: \`models\` has an entry of this name too: call one of them something else`),
+    ...Object.entries(tools).flatMap(([id, tool]) =>
+      tool.kind === 'local_search' && tool.embedding !== undefined
+        ? unknownName(`tools.${id}.embedding`, tool.embedding, known, 'entry of `embeddings`')
+        : [],
+    ),
+  ];
 }
 
 function slotChecks(path: string, slot: SlotConfig, config: Config): string[] {
@@ -37,8 +56,9 @@ function slotChecks(path: string, slot: SlotConfig, config: Config): string[] {
   ];
 }
 
-function relayChecks(path: string, upstream: string, { upstreams, models }: Config): string[] {
-  if (upstream === 'local' && Object.keys(models).length > 0) return [];
+function relayChecks(path: string, upstream: string, config: Config): string[] {
+  const { upstreams } = config;
+  if (upstream === 'local' && hasLocalModels(config)) return [];
   const kind = upstreams[upstream]?.kind;
   if (kind === undefined) return unknownName(path, upstream, Object.keys(upstreams), 'entry of `upstreams`');
   if (kind === 'openai') return [];

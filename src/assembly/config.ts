@@ -88,7 +88,24 @@ const localModelSchema = z.strictObject({
   path: z.string().describe('an id of models/downloads.json or a path to a GGUF'),
   context: z.int().min(512).default(4096),
   sequences: z.int().min(1).max(64).default(1),
+  temperature: z.number().min(0).max(2).default(0.7).describe('where a request says nothing, as is `top_p`'),
+  top_p: z.number().gt(0).max(1).default(0.95),
   device: z.enum(['cpu', 'cuda']).optional(),
+  threads: z.int().min(1).optional(),
+});
+
+const instruction = z.string().max(2000).optional();
+
+const embeddingSchema = z.strictObject({
+  path: z.string().describe('an id of models/downloads.json or a path to a GGUF'),
+  context: z
+    .int()
+    .min(16)
+    .max(32_768)
+    .optional()
+    .describe('most tokens of a text that are read; left out: what models/downloads.json says, else 512'),
+  query: instruction.describe('what stood before queries in training, to the letter, such as `query: `'),
+  document: instruction.describe('the same of documents, such as `passage: `'),
   threads: z.int().min(1).optional(),
 });
 
@@ -131,6 +148,7 @@ const toolSchema = z.discriminatedUnion('kind', [
     kind: z.literal('local_search'),
     folders: z.array(folder).min(1),
     data: z.boolean().default(false).describe('also JSON and CSV files, beside Markdown, text and HTML'),
+    embedding: name.optional().describe('the entry of `embeddings` to find by; left out: the bundled one'),
     privacy,
     price: priceSchema.optional(),
   }),
@@ -197,6 +215,7 @@ export const configSchema = z.strictObject({
   server: serverSchema.prefault({}),
   policy: policySchema.prefault({}),
   models: z.record(name, localModelSchema).default({}),
+  embeddings: z.record(name, embeddingSchema).default({}).describe('sentence embeddings that run here'),
   upstreams: z.record(name, upstreamSchema).default({}),
   tools: z.record(name, toolSchema).default({}),
   slots: z.record(slotId, slotSchema).default({}),
@@ -230,3 +249,4 @@ export const configSchema = z.strictObject({
 export type Config = z.infer<typeof configSchema>;
 export type UpstreamConfig = Config['upstreams'][string];
 export type ToolConfig = Config['tools'][string];
+export type EmbeddingConfig = Config['embeddings'][string];

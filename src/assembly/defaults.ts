@@ -55,7 +55,7 @@ export function defaultConfig(environment: Environment): DefaultConfig {
     {
       server: serverSection(environment),
       ceiling,
-      models: { smol: { path: 'smollm2-135m-instruct', context: 4096 } },
+      models: { smol },
       upstreams: Object.fromEntries(
         upstreams.map(([id, { variable, ...rest }]) => [id, { api_key: `\${${variable}}`, ...rest }]),
       ),
@@ -81,12 +81,14 @@ export function defaultConfig(environment: Environment): DefaultConfig {
           sandbox: 'python',
           quality: 'very small local model, weak at python',
           latency_ms: 8000,
+          max_output: smolOutputTokens,
         },
         'answer-9': {
           role: 'answer',
           local: 'smol',
           quality: 'very small local model: greetings, short rewrites',
           latency_ms: 3000,
+          max_output: smolOutputTokens,
         },
       },
       relay: upstreams.flatMap(([id, { kind }]) => (kind === 'openai' ? [`${id}/*`] : [])),
@@ -95,6 +97,11 @@ export function defaultConfig(environment: Environment): DefaultConfig {
   );
   return { config, disabled: disabledChoices(known, isSet) };
 }
+
+/** Its makers' advice for sampling; hotter, so small a model loses its thread. */
+const smol = { path: 'smollm2-135m-instruct', context: 4096, temperature: 0.2, top_p: 0.9 };
+/** What it has not said by then it will not say. */
+const smolOutputTokens = 256;
 
 /** Somebody who spends money without having said how much must not be able to spend much. */
 const ceiling = { max_cost_usd: 0.25, max_cost_usd_per_day: 5 };

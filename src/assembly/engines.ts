@@ -5,6 +5,9 @@ import { type FoundModel, findModel } from '../inference/downloads/catalog.ts';
 import { DownloadFailure } from '../inference/downloads/failure.ts';
 import { EngineFailure, type EngineOptions, type InferenceEngine } from '../inference/engine.ts';
 import { startEngine, threadsFor } from '../inference/start-engine.ts';
+import type { Expert } from '../tools/expert.ts';
+import { createLocalExpert } from '../tools/local-expert.ts';
+import type { Config } from './config.ts';
 import type { Environment } from './settings.ts';
 
 export interface EngineRequest {
@@ -66,6 +69,16 @@ function adapterOf({ model, adapter }: EngineRequest, found: FoundModel): Engine
 
 const wayToGet = (model: string, { entry, path }: FoundModel): string =>
   entry ? `run \`npm run orchestra -- models pull ${model}\`` : `there is no file ${path}`;
+
+/** An entry of `models` that writes answers; undefined where it does not run. */
+export function localExpert(
+  name: string,
+  { models }: Config,
+  engines: ReadonlyMap<string, InferenceEngine>,
+): Expert | undefined {
+  const [engine, model] = [engines.get(name), models[name]];
+  return engine && model && createLocalExpert(engine, { temperature: model.temperature, topP: model.top_p });
+}
 
 /** The driver's device file: where it is, a CPU fallback would be an unpleasant surprise. */
 const hasNvidiaGpu = (): boolean => existsSync('/dev/nvidiactl');

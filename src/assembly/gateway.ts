@@ -80,12 +80,13 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
   const contract = loadContract('slots-1');
   const tooling = await openTooling({ config, slots: configured, contract, place, patience, embed });
   const remote = openRemotePolicy(config.policy, tooling.upstreams, patience);
-  const { slots, readProblem } = tooling;
+  // What is there, told from the start on; the tooling still adds to it.
+  const { slots, readProblem, notes } = tooling;
   const knowledge = { readProblem, skillCounts: storage.skillCounts };
   const open = () => openPolicy(config, place, knowledge, remote);
   const opened = await openPolicyOr(options.policy, open, tooling);
   const relays = relaysFrom(config, tooling, rows);
-  const notes = [opened.note, ...tooling.notes, ...storage.notes];
+  notes.splice(0, 0, opened.note, ...storage.notes);
 
   const orchestrator = createOrchestrator({
     ...opened,
@@ -165,10 +166,10 @@ async function openPolicyOr(
 
 function relaysFrom(
   config: Config,
-  { upstreams, engines }: Tooling,
+  { upstreams, engines, embedders }: Tooling,
   rows: readonly PriceRow[],
 ): ReadonlyMap<string, RelayedUpstream> {
-  const local = localModels(config, engines);
+  const local = localModels(config, engines, embedders);
   return new Map([
     ...(local ? [[localName, local] as const] : []),
     ...[...upstreams].flatMap(([name, { config: upstream, relay }]) => {

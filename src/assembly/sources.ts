@@ -4,35 +4,32 @@ import type { SearchSource } from '../tools/search-source.ts';
 import { createSearxngSource } from '../tools/searxng.ts';
 import { createTavilySource } from '../tools/tavily.ts';
 import type { Config, ToolConfig } from './config.ts';
+import type { OpenedEmbeddings } from './embedding.ts';
 import { ConfigError } from './load-config.ts';
 import { toolMeter } from './prices.ts';
 
 export interface OpenedSources {
   readonly sources: ReadonlyMap<string, SearchSource>;
-  readonly notes: readonly string[];
   /** Ends what still goes on in the background. */
   close(): void;
 }
 
 /**
  * Builds the indexes and connects the search engines that the configuration names.
+ * @param notes get what is searchable, and later what turned out while it was embedded.
  * @throws ConfigError for a folder that cannot be read.
  */
-export async function openSources(config: Config, embedder: Embedder | undefined): Promise<OpenedSources> {
+export async function openSources(
+  config: Config,
+  embeddings: Pick<OpenedEmbeddings, 'bundled' | 'named'>,
+  notes: string[],
+): Promise<OpenedSources> {
   const sources = new Map<string, SearchSource>();
-  const notes: string[] = [];
   const indexes: LocalSearch[] = [];
   for (const [name, tool] of Object.entries(config.tools)) {
     if (tool.kind === 'local_search') {
-      const { index, note } = await openIndex({
-        name,
-        meter: toolMeter(name),
-        folders: tool.folders,
-        withData: tool.data,
-        privacy: tool.privacy,
-        ...(embedder ? { embedder } : {}),
-      });
-      notes.push(note);
+      const embedder = tool.embedding === undefined ? embeddings.bundled : embeddings.named.get(tool.embedding);
+      const index = await openIndex(name, tool, embedder, notes);
       indexes.push(index);
       if (index.stats().chunks > 0) sources.set(name, index);
     } else {
@@ -43,7 +40,7 @@ export async function openSources(config: Config, embedder: Embedder | undefined
   const close = () => {
     for (const index of indexes) index.close();
   };
-  return { sources, notes, close };
+  return { sources, close };
 }
 
 function searchEngine(name: string, tool: ToolConfig): SearchSource | undefined {
@@ -58,13 +55,27 @@ function searchEngine(name: string, tool: ToolConfig): SearchSource | undefined 
 }
 
 /** An index without a passage has nothing to offer; its note says so. */
-async function openIndex(options: LocalSearchOptions): Promise<{ readonly index: LocalSearch; readonly note: string }> {
-  const index = await indexOf(options);
+async function openIndex(
+  name: string,
+  { folders, data: withData, privacy }: Extract<ToolConfig, { kind: 'local_search' }>,
+  embedder: Embedder | undefined,
+  notes: string[],
+): Promise<LocalSearch> {
+  const meter = toolMeter(name);
+  const index = await indexOf({ name, meter, folders, withData, privacy, ...(embedder ? { embedder } : {}) });
+  notes.push(whatIsIn(index));
+  void index.embedded.then((cut) => cut && notes.push(cutNote(index, cut)));
+  return index;
+}
+
+function whatIsIn(index: LocalSearch): string {
   const { files, chunks, skipped } = index.stats();
   const left = Object.values(skipped).reduce((sum, count) => sum + count, 0);
-  const note = `${options.name}: ${chunks} passages of ${files} files are searchable${left > 0 ? `, ${left} files skipped` : ''}`;
-  return { index, note };
+  return `${index.name}: ${chunks} passages of ${files} files are searchable${left > 0 ? `, ${left} files skipped` : ''}`;
 }
+
+const cutNote = (index: LocalSearch, cut: number): string =>
+  `${index.name}: of ${cut} of ${index.stats().chunks} passages the embedding reads the beginning only; words find all of it`;
 
 async function indexOf(options: LocalSearchOptions): Promise<LocalSearch> {
   try {

@@ -1,4 +1,5 @@
 import type { Contract } from '../contract/schema.ts';
+import type { Embedder } from '../inference/embedder.ts';
 import type { InferenceEngine } from '../inference/engine.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { ProblemReader } from '../router/policies/problem-reading.ts';
@@ -6,7 +7,7 @@ import { openSandbox } from '../tools/sandbox/open-sandbox.ts';
 import type { CodeSandbox } from '../tools/sandbox/sandbox.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Config } from './config.ts';
-import { noEmbedding, openEmbedding } from './embedding.ts';
+import { openEmbeddings } from './embedding.ts';
 import { type ModelsPlace, openEngine } from './engines.ts';
 import { openSources } from './sources.ts';
 import { toolFor } from './tools.ts';
@@ -20,10 +21,12 @@ export interface Tooling {
   readonly upstreams: ReadonlyMap<string, ConnectedUpstream>;
   /** Local models that run, by their names in `models`. */
   readonly engines: ReadonlyMap<string, InferenceEngine>;
+  /** Sentence embeddings, by their names in `embeddings`. */
+  readonly embedders: ReadonlyMap<string, Embedder>;
   /** Undefined without an embedding. */
   readonly readProblem: ProblemReader | undefined;
-  /** What is there, and what is missing and why. */
-  readonly notes: readonly string[];
+  /** What is there, and what is missing and why; grows while documents are being embedded. */
+  readonly notes: string[];
   close(): Promise<void>;
 }
 
@@ -32,7 +35,7 @@ export interface ToolingOptions {
   readonly slots: readonly Slot[];
   readonly contract: Contract;
   readonly place: ModelsPlace;
-  /** Whether to start the sentence embedding. */
+  /** Whether to start the bundled sentence embedding. */
   readonly embed: boolean;
   readonly patience: Patience;
 }
@@ -41,13 +44,12 @@ export interface ToolingOptions {
 export async function openTooling(options: ToolingOptions): Promise<Tooling> {
   const { config, slots, contract, patience } = options;
   const notes: string[] = [];
-  const embedding = options.embed ? await openEmbedding(options.place.folder) : noEmbedding;
-  const opened = await openSources(config, embedding.embedder).catch(async (error: unknown) => {
-    await embedding.embedder?.close();
+  const embeddings = await openEmbeddings(config, options.place.folder, options.embed, notes);
+  const opened = await openSources(config, embeddings, notes).catch(async (error: unknown) => {
+    await embeddings.close();
     throw error;
   });
   const { sources } = opened;
-  notes.push(...embedding.notes, ...opened.notes);
   const sandboxes = await openSandboxes(config, notes);
   const upstreams = connectUpstreams(config, patience);
   // Last, because these are processes: whatever else is wrong must have said so before.
@@ -65,13 +67,14 @@ export async function openTooling(options: ToolingOptions): Promise<Tooling> {
     slots: able.filter(({ id }) => tools.has(id)),
     upstreams,
     engines,
-    readProblem: embedding.readProblem,
+    embedders: embeddings.named,
+    readProblem: embeddings.readProblem,
     notes,
     close: async () => {
       for (const sandbox of sandboxes.values()) sandbox.close();
       await Promise.all([...engines.values()].map((engine) => engine.close()));
       opened.close();
-      await embedding.embedder?.close();
+      await embeddings.close();
       await Promise.all([...upstreams.values()].map((upstream) => upstream.close()));
     },
   };

@@ -5,13 +5,13 @@ import { createAnswerTool } from '../tools/answer.ts';
 import { createReasoningTool } from '../tools/enhance-reasoning.ts';
 import type { Expert } from '../tools/expert.ts';
 import { limitParallel } from '../tools/limit-parallel.ts';
-import { createLocalExpert } from '../tools/local-expert.ts';
 import { createRemoteExpert } from '../tools/remote-expert.ts';
 import type { CodeSandbox } from '../tools/sandbox/sandbox.ts';
 import { createSearchTool } from '../tools/search.ts';
 import type { SearchSource } from '../tools/search-source.ts';
 import type { Tool } from '../tools/tool.ts';
 import type { Config, SlotConfig } from './config.ts';
+import { localExpert } from './engines.ts';
 import { toolMeter } from './prices.ts';
 import type { ConnectedUpstream, Patience } from './upstreams.ts';
 
@@ -45,11 +45,10 @@ function unlimitedTool(slot: Slot, config: SlotConfig, slots: readonly Slot[], p
   return sandbox && createReasoningTool({ slot, expert, sandbox, sandboxMeter: toolMeter(config.sandbox), contract });
 }
 
-function expertFor(slot: SlotConfig, { upstreams, engines, patience }: ToolParts): Expert | undefined {
+function expertFor(slot: SlotConfig, { config, upstreams, engines, patience }: ToolParts): Expert | undefined {
   if (slot.role === 'search') return undefined;
   if (slot.local !== undefined) {
-    const engine = engines.get(slot.local);
-    return engine && createLocalExpert(engine);
+    return localExpert(slot.local, config, engines);
   }
   const upstream = upstreams.get(slot.upstream ?? '');
   if (!upstream || slot.model === undefined) return undefined;

@@ -1,4 +1,5 @@
 import { throwIfCancelled } from './cancellation.ts';
+import { EngineFailure } from './engine.ts';
 import { type LlamaEmbedder, loadLlamaEmbedder } from './llama-embedder.ts';
 import type { RequestBody } from './protocol.ts';
 import { type Say, serveParent } from './serve-parent.ts';
@@ -8,8 +9,19 @@ serveParent({ load: loadLlamaEmbedder, answer });
 
 async function answer(embedder: LlamaEmbedder, id: number, body: RequestBody, signal: AbortSignal, say: Say) {
   if (body.type === 'embed') {
-    const vectors = await oneByOne(body.texts, signal, embedder.embed);
-    say({ type: 'embedded', id, vectors: vectors.map(({ buffer }) => Buffer.from(buffer).toString('base64')) });
+    const head = embedder.headOf(body.text);
+    if (head.isCut && body.refuseLong) {
+      const message = `it is longer than the ${embedder.info.contextTokens} tokens that this model reads`;
+      throw new EngineFailure('context_full', message);
+    }
+    const { buffer } = await embedder.embed(head);
+    say({
+      type: 'embedded',
+      id,
+      vector: Buffer.from(buffer).toString('base64'),
+      tokens: head.readTokens,
+      isCut: head.isCut,
+    });
   } else if (body.type === 'rank') {
     say({ type: 'ranked', id, scores: await oneByOne(body.texts, signal, await embedder.ranking(body.query)) });
   } else {

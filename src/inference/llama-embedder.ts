@@ -4,33 +4,45 @@ import {
   LlamaLogLevel,
   type LlamaModel,
   type LlamaRankingContext,
+  type Token,
 } from 'node-llama-cpp';
 import { keepHead } from '../contract/code-points.ts';
+import { mostCodePointsPerToken } from './embedder.ts';
 import { EngineFailure, type EngineInfo, type EngineOptions } from './engine.ts';
 import { readGgufFacts } from './gguf-file.ts';
 import { sha256OfFile } from './weights-hash.ts';
 
+/** What of a text is read. */
+export interface TextHead {
+  readonly tokens: readonly Token[];
+  /** With the marks that the model has around a text. */
+  readonly readTokens: number;
+  readonly isCut: boolean;
+}
+
 /** The model itself, inside the host process. */
 export interface LlamaEmbedder {
+  /** Of a text at most `contextTokens` are read. */
   readonly info: EngineInfo;
+  headOf(text: string): TextHead;
   /** Rejects as `invalid` for a reranker. */
-  embed(text: string): Promise<Float32Array>;
+  embed(head: TextHead): Promise<Float32Array>;
   /** Says how well texts answer the query: a reranker by its own judgement, an embedding by the cosine. */
   ranking(query: string): Promise<(text: string) => Promise<number>>;
   /** Milliseconds that the present text has taken so far, 0 between texts. */
   decodingForMs(): number;
 }
 
-/** What the model was trained on; its start and end tokens are among them. */
-const mostTokens = 256;
-/** No vocabulary has longer words, and the tokenizer would read a whole book for its first page. */
-const mostCodePoints = 16 * mostTokens;
-
 export async function loadLlamaEmbedder(options: EngineOptions): Promise<LlamaEmbedder> {
-  const facts = await readGgufFacts(options.modelPath);
-  const weightsHash = await sha256OfFile(options.modelPath);
+  const { modelPath, contextTokens } = options;
+  const { architecture, trainedContextTokens } = await readGgufFacts(modelPath);
+  if (contextTokens > trainedContextTokens) {
+    const message = `texts of ${contextTokens} tokens were asked for, but ${modelPath} was trained on ${trainedContextTokens}; set a context of at most ${trainedContextTokens}`;
+    throw new EngineFailure('unavailable', message);
+  }
+  const weightsHash = await sha256OfFile(modelPath);
   const work = await openModel(options).catch((error: unknown) => {
-    const message = `llama.cpp cannot embed with the weights file ${options.modelPath} (architecture ${facts.architecture})`;
+    const message = `llama.cpp cannot embed with the weights file ${modelPath} (architecture ${architecture})`;
     throw new EngineFailure('unavailable', message, error);
   });
   let startedAtMs: number | undefined;
@@ -43,14 +55,9 @@ export async function loadLlamaEmbedder(options: EngineOptions): Promise<LlamaEm
     }
   };
   return {
-    info: {
-      architecture: facts.architecture,
-      device: 'cpu',
-      contextTokens: mostTokens,
-      takesTools: false,
-      weightsHash,
-    },
-    embed: (text) => timed(work.embed(text)),
+    info: { architecture, device: 'cpu', contextTokens, takesTools: false, weightsHash },
+    headOf: work.headOf,
+    embed: (head) => timed(work.embed(head)),
     async ranking(query) {
       const score = await timed(work.ranking(query));
       return (text) => timed(score(text));
@@ -59,7 +66,7 @@ export async function loadLlamaEmbedder(options: EngineOptions): Promise<LlamaEm
   };
 }
 
-async function openModel({ modelPath, threads, contextTokens }: EngineOptions) {
+async function openModel({ modelPath, threads, contextTokens }: EngineOptions): Promise<Work> {
   const llama = await getLlama({
     gpu: false,
     build: 'never',
@@ -70,23 +77,37 @@ async function openModel({ modelPath, threads, contextTokens }: EngineOptions) {
     progressLogs: false,
   });
   const model = await llama.loadModel({ modelPath, gpuLayers: 0, ignoreMemorySafetyChecks: true });
+  // The library refuses a text that fills its context.
+  const contextSize = contextTokens + 1;
   // Attention in both directions and the mean over all tokens need the whole text in one batch.
-  const size = { contextSize: contextTokens, batchSize: contextTokens, threads, ignoreMemorySafetyChecks: true };
+  const size = { contextSize, batchSize: contextSize, threads, ignoreMemorySafetyChecks: true };
   return model.fileInsights.supportsRanking
-    ? reranker(model, await model.createRankingContext(size))
-    : embedding(model, await model.createEmbeddingContext(size));
+    ? reranker(model, await model.createRankingContext(size), contextTokens)
+    : embedding(model, await model.createEmbeddingContext(size), contextTokens);
 }
 
-type Work = Pick<LlamaEmbedder, 'embed' | 'ranking'>;
+type Work = Pick<LlamaEmbedder, 'headOf' | 'embed' | 'ranking'>;
 
-function embedding(model: LlamaModel, context: LlamaEmbeddingContext): Work {
-  const embed = async (text: string) => unit((await context.getEmbeddingFor(headOf(text, model))).vector);
+function embedding(model: LlamaModel, context: LlamaEmbeddingContext, mostTokens: number): Work {
+  const marks = context.calculateInputLength([]);
+  const headOf = (text: string): TextHead => {
+    const { tokens, isCut } = cut(text, mostTokens - marks, model);
+    return { tokens, readTokens: tokens.length + marks, isCut };
+  };
+  const embed = async ({ tokens }: TextHead) => {
+    // Never empty: even nothing has a vector, that of the marks around it.
+    const { bos, eos } = model.tokens;
+    const nothing = bos ?? eos;
+    const read = tokens.length === 0 && nothing !== null ? [nothing] : [...tokens];
+    return unit((await context.getEmbeddingFor(read)).vector);
+  };
   return {
+    headOf,
     embed,
     async ranking(query) {
-      const wanted = await embed(query);
+      const wanted = await embed(headOf(query));
       return async (text) => {
-        const vector = await embed(text);
+        const vector = await embed(headOf(text));
         return wanted.reduce((sum, value, index) => sum + value * (vector[index] ?? 0), 0);
       };
     },
@@ -94,25 +115,30 @@ function embedding(model: LlamaModel, context: LlamaEmbeddingContext): Work {
 }
 
 /** Query and text share the window; of both the head counts. */
-function reranker(model: LlamaModel, context: LlamaRankingContext): Work {
-  const head = (text: string, most: number) => model.tokenize(keepHead(text, mostCodePoints), false).slice(0, most);
+function reranker(model: LlamaModel, context: LlamaRankingContext, mostTokens: number): Work {
   return {
+    headOf: () => ({ tokens: [], readTokens: 0, isCut: false }),
     async embed() {
       throw new EngineFailure('invalid', 'these weights rank texts and give no vectors');
     },
     async ranking(query) {
-      const asked = head(query, mostTokens / 2);
+      const asked = cut(query, Math.floor(mostTokens / 2), model).tokens;
       const used = context.calculateInputLength(asked, []);
-      return (text) => context.rank(asked, head(text, context.contextSize - used - 1));
+      return (text) => context.rank(asked, cut(text, mostTokens - used, model).tokens);
     },
   };
 }
 
-/** Never empty: even nothing has a vector, that of the two tokens around it. */
-function headOf(text: string, model: LlamaModel) {
-  const tokens = model.tokenize(keepHead(text, mostCodePoints), false).slice(0, mostTokens - 2);
-  const { bos } = model.tokens;
-  return tokens.length === 0 && bos !== null ? [bos] : tokens;
+/** At a token: what is left is what the model would have read first. */
+function cut(
+  text: string,
+  mostTokens: number,
+  model: LlamaModel,
+): { readonly tokens: Token[]; readonly isCut: boolean } {
+  const head = keepHead(text, mostTokens * mostCodePointsPerToken);
+  const all = model.tokenize(head, false);
+  const tokens = all.slice(0, mostTokens);
+  return { tokens, isCut: tokens.length < all.length || head.length < text.length };
 }
 
 function unit(vector: readonly number[]): Float32Array {

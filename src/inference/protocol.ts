@@ -20,7 +20,7 @@ export type RequestBody =
   | { readonly type: 'generate'; readonly request: Omit<GenerateRequest, 'signal'> }
   | { readonly type: 'count'; readonly text: string }
   | { readonly type: 'adapt'; readonly adapter?: Adapter | undefined }
-  | { readonly type: 'embed'; readonly texts: readonly string[] }
+  | { readonly type: 'embed'; readonly text: string; readonly refuseLong: boolean }
   | { readonly type: 'rank'; readonly query: string; readonly texts: readonly string[] };
 
 export type ToHost =
@@ -78,7 +78,7 @@ const fromHost = z.discriminatedUnion('type', [
   z.object({ type: z.literal('counted'), id, tokens: count }),
   z.object({ type: z.literal('adapted'), id, info: engineInfo }),
   // 32-bit floats, little endian: in decimals they would be five times as long.
-  z.object({ type: z.literal('embedded'), id, vectors: z.array(z.base64()) }),
+  z.object({ type: z.literal('embedded'), id, vector: z.base64(), tokens: count, isCut: z.boolean() }),
   z.object({ type: z.literal('ranked'), id, scores: z.array(z.number()) }),
   z.object({ type: z.literal('failed'), id, failure }),
   z.object({ type: z.literal('pong'), decodingForMs: z.number() }),

@@ -1,6 +1,14 @@
 import { fileURLToPath } from 'node:url';
+import { keepHead } from '../contract/code-points.ts';
 import { cancellation, throwIfCancelled } from './cancellation.ts';
-import type { Embedder, Ranker } from './embedder.ts';
+import {
+  type Embedded,
+  type Embedder,
+  type EmbedRequest,
+  mostCodePointsPerToken,
+  type Ranker,
+  type TextUse,
+} from './embedder.ts';
 import { EngineFailure, type EngineOptions } from './engine.ts';
 import { type HostSession, type HostSettings, hostSettings, openSession } from './host-session.ts';
 import type { FromHost, RequestBody } from './protocol.ts';
@@ -8,32 +16,81 @@ import type { FromHost, RequestBody } from './protocol.ts';
 export interface EmbedderOptions {
   readonly modelPath: string;
   readonly threads: number;
+  /** The longest text that is read whole; not more than the model was trained on. */
+  readonly mostTokens: number;
+  /** What stood before such texts in training, to the letter; nothing by default. */
+  readonly instructions?: Readonly<Partial<Record<TextUse, string>>>;
 }
 
 type Reply = Extract<FromHost, { readonly id: number }>;
+type Ask = (body: RequestBody, signal: AbortSignal) => Promise<Reply>;
 
 interface Waiting {
   resolve(reply: Reply): void;
   reject(error: Error): void;
 }
 
-/** Node rounds contexts up to this; the texts are cut shorter. */
-const contextTokens = 512;
 /** A host that died is not started again for so long: whoever asks meanwhile does without. */
 const restartDelayMs = 5_000;
 
 /** Loads an embedding GGUF in a process of its own, which is started again on demand after it died. */
 export async function startEmbedder(
-  { modelPath, threads }: EmbedderOptions,
+  options: EmbedderOptions,
   settings: HostSettings = embedHostSettings(),
 ): Promise<Embedder & Ranker> {
+  const { mostTokens } = options;
+  const host = createHost(options, settings);
+  const { weightsHash } = await host.open();
+  const work = workOf(host.ask, options);
+  try {
+    const dimensions = await dimensionsOf(work.embed);
+    return { info: { dimensions, mostTokens, weightsHash }, ...work, close: host.close };
+  } catch (error) {
+    // Nobody else could: the caller gets no embedder.
+    await host.close();
+    throw error;
+  }
+}
+
+function workOf(
+  ask: Ask,
+  { mostTokens, instructions = {} }: EmbedderOptions,
+): Pick<Embedder & Ranker, 'embed' | 'rank'> {
+  const instructed = (use: TextUse, text: string): string => (instructions[use] ?? '') + text;
+  return {
+    /** A frame a text: together they could be too large for one. */
+    async embed({ texts, use, longTexts, signal }: EmbedRequest): Promise<Embedded> {
+      const vectors: Float32Array[] = [];
+      let tokens = 0;
+      let cutTexts = 0;
+      for (const text of texts) {
+        const whole = use === undefined ? text : instructed(use, text);
+        const head = keepHead(whole, mostTokens * mostCodePointsPerToken + 1);
+        const reply = await ask({ type: 'embed', text: head, refuseLong: longTexts === 'refuse' }, signal);
+        if (reply.type !== 'embedded') throw unexpected(reply);
+        vectors.push(toVector(reply.vector));
+        tokens += reply.tokens;
+        if (reply.isCut) cutTexts += 1;
+      }
+      return { vectors, tokens, cutTexts };
+    },
+    async rank(query, texts, signal) {
+      const documents = texts.map((text) => instructed('document', text));
+      const reply = await ask({ type: 'rank', query: instructed('query', query), texts: documents }, signal);
+      if (reply.type !== 'ranked') throw unexpected(reply);
+      return reply.scores;
+    },
+  };
+}
+
+function createHost({ modelPath, threads, mostTokens }: EmbedderOptions, settings: HostSettings) {
   const options: EngineOptions = {
     modelPath,
     threads,
     device: 'cpu',
-    contextTokens,
+    contextTokens: mostTokens,
     sequences: 1,
-    prefillChunkTokens: contextTokens,
+    prefillChunkTokens: mostTokens,
   };
   const waiting = new Map<number, Waiting>();
   let diedAtMs = Number.NEGATIVE_INFINITY;
@@ -85,38 +142,19 @@ export async function startEmbedder(
     }
   }
 
-  async function embed(texts: readonly string[], signal: AbortSignal): Promise<readonly Float32Array[]> {
-    const reply = await ask({ type: 'embed', texts }, signal);
-    if (reply.type !== 'embedded') throw unexpected(reply);
-    return reply.vectors.map(toVector);
-  }
-
-  async function rank(query: string, texts: readonly string[], signal: AbortSignal): Promise<readonly number[]> {
-    const reply = await ask({ type: 'rank', query, texts }, signal);
-    if (reply.type !== 'ranked') throw unexpected(reply);
-    return reply.scores;
-  }
-
   async function close(): Promise<void> {
     closed = true;
     await session?.then((host) => host.kill('the embedder was closed')).catch(() => undefined);
   }
 
-  const { info } = await open();
-  try {
-    return { info: { dimensions: await dimensionsOf(embed), weightsHash: info.weightsHash }, embed, rank, close };
-  } catch (error) {
-    // Nobody else could: the caller gets no embedder.
-    await close();
-    throw error;
-  }
+  return { open: () => open().then(({ info }) => info), ask, close };
 }
 
 /** A reranker has no vectors. */
 async function dimensionsOf(embed: Embedder['embed']): Promise<number> {
   try {
-    const [probe] = await embed([''], new AbortController().signal);
-    return probe?.length ?? 0;
+    const { vectors } = await embed({ texts: [''], longTexts: 'cut', signal: new AbortController().signal });
+    return vectors[0]?.length ?? 0;
   } catch (error) {
     if (error instanceof EngineFailure && error.kind === 'invalid') return 0;
     throw error;

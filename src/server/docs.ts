@@ -88,7 +88,7 @@ export const routeSchemas = {
     body: withExample(chatRequest, chatExample),
     response: { 200: withExample(anyObject, answerExample) },
   }),
-  embeddings: described('OpenAI', 'Embeddings, relayed', {
+  embeddings: described('OpenAI', 'Embeddings, relayed or by a model that runs here', {
     headers: ownHeaders,
     body: withExample(relayRequest, { model: 'openai/text-embedding-3-small', input: 'hello' }),
   }),

@@ -11,12 +11,19 @@ import {
 import { type ChatEvent, type FailureKind, UpstreamFailure } from '../upstream/chat.ts';
 import type { Expert, ExpertRequest } from './expert.ts';
 
+/** How a model is sampled where a request says nothing of it. */
+export interface UsualSampling {
+  readonly temperature: number;
+  readonly topP: number;
+}
+
 /** A GGUF of our own as an expert. Of the client's options it knows those of sampling and tools; odd values count as left out. */
-export function createLocalExpert(engine: InferenceEngine): Expert {
+export function createLocalExpert(engine: InferenceEngine, usual: UsualSampling): Expert {
   async function* complete(request: ExpertRequest): AsyncGenerator<ChatEvent, void> {
     const { messages, maxOutputTokens: maxTokens, options, privateTo, signal } = request;
+    const asked = { ...samplingOf(options, usual), toolUse: toolUseOf(options) };
+    if (asked.toolUse && asked.jsonSchema !== undefined) throw schemaBesideTools();
     try {
-      const asked = { ...samplingOf(options), toolUse: toolUseOf(options) };
       const events = engine.generate({ messages, maxTokens, ...asked, privateTo, signal });
       for await (const event of events) yield toChatEvent(event);
     } catch (thrown) {
@@ -27,8 +34,8 @@ export function createLocalExpert(engine: InferenceEngine): Expert {
 }
 
 const sampling = z.object({
-  temperature: z.number().min(0).max(2).catch(0.7),
-  top_p: z.number().gt(0).max(1).catch(0.95),
+  temperature: z.number().min(0).max(2).optional().catch(undefined),
+  top_p: z.number().gt(0).max(1).optional().catch(undefined),
   stop: z
     .union([z.string().transform((word) => [word]), z.array(z.string())])
     .transform((words) => words.filter((word) => word !== ''))
@@ -46,9 +53,10 @@ const sampling = z.object({
   top_logprobs: z.int().min(0).max(20).catch(0),
 });
 
-function samplingOf(options: Readonly<Record<string, unknown>>) {
+function samplingOf(options: Readonly<Record<string, unknown>>, usual: UsualSampling) {
   const parsed = sampling.parse(options);
-  const { temperature, top_p: topP, stop, seed = randomInt(2 ** 31), response_format: jsonSchema } = parsed;
+  const { temperature = usual.temperature, top_p: topP = usual.topP } = parsed;
+  const { stop, seed = randomInt(2 ** 31), response_format: jsonSchema } = parsed;
   const topLogprobs = parsed.logprobs ? parsed.top_logprobs : undefined;
   return { temperature, topP, stop, seed, jsonSchema, topLogprobs };
 }
@@ -58,7 +66,7 @@ const functionTool = z.object({
   function: z.object({
     name: z.string(),
     description: z.string().optional(),
-    parameters: z.unknown(),
+    parameters: z.unknown().optional(),
     strict: z
       .boolean()
       .nullish()
@@ -112,3 +120,8 @@ function toUpstreamFailure(failure: EngineFailure): UpstreamFailure {
   const reason = failure.kind === 'schema' ? { reason: failure.message } : {};
   return new UpstreamFailure(kind, `${sentence}.`, { cause: failure, ...reason });
 }
+
+const schemaBesideTools = (): UpstreamFailure =>
+  new UpstreamFailure('schema_refused', `${failures.schema[1]}.`, {
+    reason: 'It takes tools or a schema in one request, not both: leave one of them out.',
+  });

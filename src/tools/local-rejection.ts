@@ -1,16 +1,15 @@
-import { EngineFailure } from '../inference/engine.ts';
-import type { UpstreamFailure } from '../upstream/chat.ts';
+import type { FailureKind, UpstreamFailure } from '../upstream/chat.ts';
 import type { RelayRejection } from '../upstream/relay-answer.ts';
 
-/**
- * What the client of a local model has to mend. Of an invalid request it also gets the engine's own words, which name
- * parts of what the client sent and nothing else; records keep the failure alone.
- */
+const codes: Partial<Record<FailureKind, readonly [code: string, param: string | null]>> = {
+  context_length_exceeded: ['context_length_exceeded', null],
+  schema_refused: ['invalid_json_schema', 'response_format'],
+};
+
+/** What the client of a local model has to mend, as OpenAI's error object. */
 export function rejection(failure: UpstreamFailure): RelayRejection {
-  const { kind, cause } = failure;
-  const why = cause instanceof EngineFailure && cause.kind === 'invalid' ? cause.message : undefined;
-  const message = why === undefined ? failure.message : `${failure.message.replace(/\.$/, ':')} ${why}.`;
-  const code = kind === 'context_length_exceeded' ? kind : null;
-  const error = { message, type: 'invalid_request_error', param: null, code };
+  const [code, param] = codes[failure.kind] ?? [null, null];
+  const message = [failure.message, failure.reason].filter((text) => text !== undefined).join(' ');
+  const error = { message, type: 'invalid_request_error', param, code };
   return { kind: 'rejected', headers: {}, status: 400, failure, error };
 }

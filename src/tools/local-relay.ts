@@ -2,24 +2,38 @@ import { randomUUID } from 'node:crypto';
 import { z } from 'zod';
 import { chatMessage, type TokenLogprob } from '../contract/chat.ts';
 import { outputTokensOf, promptTokensOf, type Usage, usageOf } from '../cost/usage.ts';
-import { type ChatDelta, type ChatEnd, type ChatEvent, type FailureKind, UpstreamFailure } from '../upstream/chat.ts';
+import type { Embedder } from '../inference/embedder.ts';
+import { type ChatDelta, type ChatEnd, type ChatEvent, UpstreamFailure } from '../upstream/chat.ts';
 import type { Relay, RelayRequest, RelayResponse } from '../upstream/relay.ts';
-import type { RelayRejection } from '../upstream/relay-answer.ts';
 import { asksForUsage, type JsonObject } from '../upstream/relay-request.ts';
 import type { RelayEvent } from '../upstream/relay-stream.ts';
 import type { Expert } from './expert.ts';
+import { embedLocally } from './local-embedding.ts';
+import { rejection } from './local-rejection.ts';
 
-export interface LocalModel {
+interface WritingModel {
+  readonly kind: 'chat';
   readonly expert: Expert;
   /** Where the client sets no limit. */
   readonly maxOutputTokens: number;
 }
+
+export type LocalModel = WritingModel | { readonly kind: 'embedding'; readonly embedder: Embedder };
 
 /** Models of this gateway without the loop, as if they were an upstream's: what they write becomes OpenAI's objects. */
 export function createLocalRelay(name: string, models: ReadonlyMap<string, LocalModel>): Relay {
   async function forward(relayed: RelayRequest): Promise<RelayResponse> {
     const local = models.get(relayed.model);
     if (!local) throw new UpstreamFailure('server_error', 'The local model is not available.');
+    const path = local.kind === 'chat' ? '/chat/completions' : '/embeddings';
+    if (relayed.path !== path) {
+      return rejection(new UpstreamFailure('rejected', `\`${name}/${relayed.model}\` serves /v1${path} only.`));
+    }
+    if (local.kind === 'embedding') return embedLocally(local.embedder, `${name}/${relayed.model}`, relayed);
+    return write(local, relayed);
+  }
+
+  async function write(local: WritingModel, relayed: RelayRequest): Promise<RelayResponse> {
     const problem = problemOf(relayed);
     if (problem !== undefined) return rejection(new UpstreamFailure('rejected', problem));
     const events = local.expert.complete(expertRequest(relayed, local))[Symbol.asyncIterator]();
@@ -58,13 +72,12 @@ const chatBody = z.looseObject({
   n: z.literal(1).nullish(),
 });
 
-function problemOf({ path, body }: RelayRequest): string | undefined {
-  if (path !== '/chat/completions') return 'Local models serve /v1/chat/completions only.';
+function problemOf({ body }: RelayRequest): string | undefined {
   const issue = chatBody.safeParse(body).error?.issues[0];
   return issue && `${issue.path.join('.')}: ${issue.message}.`;
 }
 
-function expertRequest({ body, privateTo, signal }: RelayRequest, { maxOutputTokens: most }: LocalModel) {
+function expertRequest({ body, privateTo, signal }: RelayRequest, { maxOutputTokens: most }: WritingModel) {
   const { messages, max_completion_tokens, max_tokens } = chatBody.parse(body);
   return { messages, maxOutputTokens: max_completion_tokens ?? max_tokens ?? most, options: body, privateTo, signal };
 }
@@ -143,16 +156,4 @@ function wireUsage({ usage = usageOf({}) }: { readonly usage: Usage | undefined 
   const [prompt_tokens, completion_tokens] = [promptTokensOf(usage), outputTokensOf(usage)];
   const prompt_tokens_details = { cached_tokens: usage.cacheReadTokens };
   return { prompt_tokens, completion_tokens, total_tokens: prompt_tokens + completion_tokens, prompt_tokens_details };
-}
-
-const codes: Partial<Record<FailureKind, readonly [code: string, param: string | null]>> = {
-  context_length_exceeded: ['context_length_exceeded', null],
-  schema_refused: ['invalid_json_schema', 'response_format'],
-};
-
-function rejection(failure: UpstreamFailure): RelayRejection {
-  const [code, param] = codes[failure.kind] ?? [null, null];
-  const message = [failure.message, failure.reason].filter((text) => text !== undefined).join(' ');
-  const error = { message, type: 'invalid_request_error', param, code };
-  return { kind: 'rejected', headers: {}, status: 400, failure, error };
 }

@@ -22,6 +22,7 @@ function problemsOf(action: () => unknown): readonly string[] {
 const linesOf = (value: unknown, environment: Environment = {}) => problemsOf(() => parseConfig(value, environment));
 
 const upstream = { kind: 'openai', base_url: 'https://api.example.com/v1' };
+const docs = { kind: 'local_search', folders: ['x'] };
 const slot = { role: 'answer', upstream: 'cloud', model: 'm', quality: 'good', price: { input: 1, output: 2 } };
 const withSlot = (part: object) => ({ upstreams: { cloud: upstream }, slots: { 'answer-1': { ...slot, ...part } } });
 
@@ -150,7 +151,7 @@ describe('one mistake is one line with path and way out', () => {
     [
       'an unknown writer',
       {
-        tools: { docs: { kind: 'local_search', folders: ['x'] } },
+        tools: { docs },
         slots: { 'search-1': { role: 'search', tools: ['docs'], writer: 'answer-1', quality: 'x' } },
       },
       'slots.search-1.writer: no answer slot is called `answer-1`: known: none',
@@ -169,7 +170,17 @@ describe('one mistake is one line with path and way out', () => {
     [
       'an upstream with the name of our own models',
       { models: { smol: { path: 'smol.gguf' } }, upstreams: { local: upstream } },
-      'upstreams.local: relays know the entries of `models` by this name: call the upstream something else',
+      'upstreams.local: relays know the models that run here by this name: call the upstream something else',
+    ],
+    [
+      'an embedding with the name of a model',
+      { models: { smol: { path: 'smol.gguf' } }, embeddings: { smol: { path: 'e5.gguf' } } },
+      'embeddings.smol: `models` has an entry of this name too: call one of them something else',
+    ],
+    [
+      'documents embedded by nobody',
+      { embeddings: { e5: { path: 'e5.gguf' } }, tools: { docs: { ...docs, embedding: 'e6' } } },
+      'tools.docs.embedding: no entry of `embeddings` is called `e6`: did you mean `e5`?',
     ],
     [
       'a price that nobody knows',

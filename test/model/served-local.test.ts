@@ -113,6 +113,16 @@ describe('a local model by its own name', () => {
     }
   });
 
+  test('refuses tools beside a schema, in words', async () => {
+    const { client } = await start(withTools.path);
+    const asked = { ...request, model: 'local/tiny', response_format: { type: 'json_object' as const } };
+    await expect(client.chat.completions.create(asked)).rejects.toMatchObject({
+      status: 400,
+      param: 'response_format',
+      message: expect.stringContaining('tools or a schema in one request, not both'),
+    });
+  });
+
   test('refuses what it cannot do, and what is too long', async () => {
     const { client } = await start(without.path);
     const long = [{ role: 'user' as const, content: 'z'.repeat(4_000) }];

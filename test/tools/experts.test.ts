@@ -49,7 +49,7 @@ function engineThat(generate: InferenceEngine['generate']): InferenceEngine {
 }
 
 const local = async (generate: InferenceEngine['generate']): Promise<Stage> => ({
-  expert: createLocalExpert(engineThat(generate)),
+  expert: createLocalExpert(engineThat(generate), { temperature: 0.7, topP: 0.95 }),
   close: async () => {},
 });
 

@@ -29,7 +29,7 @@ const tool = () =>
   createAnswerTool({
     slot: aSlot({ id: 'answer-3', contextTokens: 512 }),
     contract,
-    expert: createLocalExpert(engine),
+    expert: createLocalExpert(engine, { temperature: 0.7, topP: 0.95 }),
   });
 
 test('a GGUF answers as an expert, up to its tokens', async () => {
@@ -64,6 +64,18 @@ test('a schema that it cannot be held to is told as that, with the place for the
   expect(outcome).toMatchObject({
     observation: { failure: 'schema_refused', reason: 'The local model cannot be held to this schema.' },
     schemaReason: expect.stringContaining('#/properties/cities: `uniqueItems`'),
+  });
+});
+
+test('tools beside a JSON schema are refused as that', async () => {
+  const answerOptions = {
+    tools: [{ type: 'function', function: { name: 'weather' } }],
+    response_format: { type: 'json_object' },
+  };
+  const { outcome } = await executed(tool(), inputOf('Hi', { answerOptions }));
+  expect(outcome).toMatchObject({
+    observation: { failure: 'schema_refused', reason: 'The local model cannot be held to this schema.' },
+    schemaReason: 'It takes tools or a schema in one request, not both: leave one of them out.',
   });
 });
 

@@ -44,6 +44,14 @@ const policyFactsSchema = z.strictObject({
   trained: z.boolean(),
 });
 
+/** What a sentence embedding was trained with. */
+const embeddingFactsSchema = z.strictObject({
+  /** The longest text. */
+  mostTokens: z.int().positive(),
+  /** What stood before queries and before documents, to the letter. */
+  instructions: z.strictObject({ query: z.string().optional(), document: z.string().optional() }).optional(),
+});
+
 const entrySchema = z
   .strictObject({
     id: z.string().regex(/^[a-z0-9][a-z0-9.-]*$/),
@@ -58,6 +66,7 @@ const entrySchema = z
     /** The id of the weights that this file, a LoRA adapter, was trained for: both are needed. */
     base: z.string().optional(),
     policy: policyFactsSchema.optional(),
+    embedding: embeddingFactsSchema.optional(),
   })
   .refine((entry) => entry.sha256 !== null || entry.source.kind === 'huggingface', {
     error: 'only a file from Hugging Face may lack a hash',
@@ -66,6 +75,10 @@ const entrySchema = z
   .refine((entry) => entry.role !== 'policy' || entry.policy !== undefined, {
     error: 'a policy needs its facts',
     path: ['policy'],
+  })
+  .refine((entry) => entry.role !== 'embedding' || entry.embedding !== undefined, {
+    error: 'an embedding needs its facts',
+    path: ['embedding'],
   });
 
 export const downloadsSchema = z.strictObject({

@@ -17,7 +17,8 @@ export function createProblemReader(embedder: Embedder, heads: Heads): ProblemRe
   const ofRuns = new WeakMap<AbortSignal, Promise<Float32Array>>();
 
   async function vectorOf(text: string, signal: AbortSignal): Promise<Float32Array> {
-    const [vector] = await embedder.embed([text], signal);
+    const { vectors } = await embedder.embed({ texts: [text], use: 'query', longTexts: 'cut', signal });
+    const [vector] = vectors;
     if (vector === undefined) throw new EngineFailure('crashed', 'the embedder gave no vector');
     return vector;
   }

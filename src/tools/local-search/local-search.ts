@@ -34,8 +34,8 @@ interface LocalSearchStats {
 
 export interface LocalSearch extends SearchSource {
   stats(): LocalSearchStats;
-  /** Settles once all passages are embedded, or cannot be. */
-  readonly embedded: Promise<void>;
+  /** Once all passages are embedded: of how many only the head was read. Undefined when they cannot be. */
+  readonly embedded: Promise<number | undefined>;
   /** Gives the embedding up. */
   close(): void;
 }
@@ -68,7 +68,7 @@ export async function createLocalSearch(options: LocalSearchOptions): Promise<Lo
   const closing = new AbortController();
   const vectors = options.embedder && createVectorIndex(options.embedder, closing.signal);
   // An embedder that dies leaves what it has done; words find the rest.
-  const embedded = vectors?.fill(index.texts()).catch(() => undefined) ?? Promise.resolve();
+  const embedded = vectors?.fill(index.texts()).catch(() => undefined) ?? Promise.resolve(undefined);
 
   async function search({ query, limit, signal }: SearchRequest): Promise<Found> {
     throwIfCancelled(signal);

@@ -2,8 +2,11 @@ import type { Embedder } from '../../inference/embedder.ts';
 
 /** Texts by nearness of meaning. */
 export interface VectorIndex {
-  /** Embeds in the background, in the order given; what is not embedded yet is not found. */
-  fill(texts: readonly string[]): Promise<void>;
+  /**
+   * Embeds in the background, in the order given; what is not embedded yet is not found. Resolves with how many texts are
+   * longer than the embedding reads.
+   */
+  fill(texts: readonly string[]): Promise<number>;
   /** Positions of the nearest texts, nearest first; none while the embedder cannot answer. */
   find(query: string, limit: number, signal: AbortSignal): Promise<readonly number[]>;
 }
@@ -18,23 +21,28 @@ export function createVectorIndex(embedder: Embedder, signal: AbortSignal): Vect
   let vectors = new Float32Array(0);
   let filled = 0;
 
-  async function embedOne(text: string, stop: AbortSignal): Promise<Float32Array | undefined> {
-    const [vector] = await embedder.embed([text], stop).catch(() => []);
-    return vector;
+  async function embedQuery(text: string, stop: AbortSignal): Promise<Float32Array | undefined> {
+    const asked = { texts: [text], use: 'query', longTexts: 'cut', signal: stop } as const;
+    const embedded = await embedder.embed(asked).catch(() => undefined);
+    return embedded?.vectors[0];
   }
 
   return {
     async fill(texts) {
       vectors = new Float32Array(texts.length * dimensions);
       filled = 0;
+      let cut = 0;
       for (let at = 0; at < texts.length; at += batchSize) {
-        const batch = await embedder.embed(texts.slice(at, at + batchSize), signal);
-        for (const vector of batch) vectors.set(vector, filled++ * dimensions);
+        const batch = texts.slice(at, at + batchSize);
+        const embedded = await embedder.embed({ texts: batch, use: 'document', longTexts: 'cut', signal });
+        for (const vector of embedded.vectors) vectors.set(vector, filled++ * dimensions);
+        cut += embedded.cutTexts;
       }
+      return cut;
     },
     async find(query, limit, stop) {
       if (filled === 0) return [];
-      const wanted = await embedOne(query, stop);
+      const wanted = await embedQuery(query, stop);
       if (wanted === undefined) return [];
       const likeness = Array.from({ length: filled }, (_, row) => ({ row, value: dotAt(vectors, row, wanted) }));
       return likeness

@@ -15,17 +15,19 @@ function goldenEmbedder(): Embedder & { readonly asked: string[] } {
   const asked: string[] = [];
   return {
     asked,
-    info: { dimensions: 384, weightsHash: heads.embeddingSha256 },
+    info: { dimensions: 384, mostTokens: 256, weightsHash: heads.embeddingSha256 },
     close: async () => undefined,
-    embed: async (texts) =>
-      texts.map((text) => {
+    embed: async ({ texts }) => {
+      const vectors = texts.map((text) => {
         asked.push(text);
         const found = golden.find(({ input }) => input === text);
         if (!found) throw new EngineFailure('unavailable', 'not a golden text');
         const codes = new Int8Array(Buffer.from(found.expected, 'base64'));
         const length = Math.hypot(...codes);
         return Float32Array.from(codes, (code) => code / length);
-      }),
+      });
+      return { vectors, tokens: 0, cutTexts: 0 };
+    },
   };
 }
 

@@ -14,10 +14,14 @@ afterAll(() => rmSync(folder, { recursive: true }));
 
 /** Knows two meanings, each with a direction of its own: what is about vehicles, and everything else. */
 const twoMeanings = (embed?: Embedder['embed']): Embedder => ({
-  info: { dimensions: 2, weightsHash: 'none' },
+  info: { dimensions: 2, mostTokens: 256, weightsHash: 'none' },
   embed:
     embed ??
-    (async (texts) => texts.map((text) => Float32Array.from(/vehicle|automobile/i.test(text) ? [1, 0] : [0, 1]))),
+    (async ({ texts }) => ({
+      vectors: texts.map((text) => Float32Array.from(/vehicle|automobile/i.test(text) ? [1, 0] : [0, 1])),
+      tokens: 0,
+      cutTexts: 0,
+    })),
   close: async () => undefined,
 });
 const request = (query: string) => ({ query, limit: 5, signal: new AbortController().signal });
@@ -41,13 +45,27 @@ test('finds by words alone when the embedder fails', async () => {
   expect(documents.map(({ url }) => url)).toEqual(['file:food.md#food']);
 });
 
+test('documents and queries are embedded as such, and it says of how many only the beginning was read', async () => {
+  const uses = new Map<string, string | undefined>();
+  const index = await indexWith(
+    twoMeanings(async ({ texts, use }) => {
+      for (const text of texts) uses.set(text, use);
+      return { vectors: texts.map(() => Float32Array.from([1, 0])), tokens: 0, cutTexts: 1 };
+    }),
+  );
+  expect(await index.embedded).toBe(1);
+  await index.search(request('soup'));
+  expect(uses.get('soup')).toBe('query');
+  expect([...uses.values()].filter((use) => use === 'document')).toHaveLength(2);
+});
+
 test('a search that is given up while its query is embedded is an abort', async () => {
   const controller = new AbortController();
   let calls = 0;
-  const slow = twoMeanings(async (texts) => {
+  const slow = twoMeanings(async ({ texts }) => {
     calls += 1;
     if (calls > 1) controller.abort();
-    return texts.map(() => Float32Array.from([1, 0]));
+    return { vectors: texts.map(() => Float32Array.from([1, 0])), tokens: 0, cutTexts: 0 };
   });
   const index = await indexWith(slow);
   await index.embedded;
@@ -58,7 +76,7 @@ test('a search that is given up while its query is embedded is an abort', async 
 test('a closed index stops embedding', async () => {
   let stopped: AbortSignal | undefined;
   const index = await indexWith(
-    twoMeanings(async (_, signal) => {
+    twoMeanings(async ({ signal }) => {
       stopped = signal;
       return new Promise((_resolve, reject) => {
         signal.addEventListener('abort', () => reject(new DOMException('cancelled', 'AbortError')));
