@@ -49,7 +49,7 @@ function engineThat(generate: InferenceEngine['generate']): InferenceEngine {
 }
 
 const local = async (generate: InferenceEngine['generate']): Promise<Stage> => ({
-  expert: createLocalExpert(engineThat(generate), { temperature: 0.7, topP: 0.95 }),
+  expert: createLocalExpert(engineThat(generate), { temperature: 0.3, topP: 0.8 }),
   close: async () => {},
 });
 
@@ -181,18 +181,23 @@ describe('a local expert', () => {
     expect(await generateRequest({ stop: ['a', '', 'b'] })).toMatchObject({ stop: ['a', 'b'] });
   });
 
-  test('takes odd options as left out and draws a seed of its own', async () => {
+  test('takes odd options as left out, samples as is usual for it and draws a seed of its own', async () => {
     const odd = { temperature: 9, top_p: 'x', stop: 4, seed: -1, tools: [] };
     const first = await generateRequest(odd);
-    expect(first).toMatchObject({ temperature: 0.7, topP: 0.95, stop: [] });
+    expect(first).toMatchObject({ temperature: 0.3, topP: 0.8, stop: [] });
     expect((await generateRequest({})).seed).not.toBe(first.seed);
   });
 
   test('reads tools and what is to be done with them, and leaves out what it does not know', async () => {
     const tool = (name: string) => ({ type: 'function', function: { name, parameters: { type: 'object' } } });
-    const tools = [tool('one'), { type: 'custom', custom: {} }, tool('two')];
+    const bare = { type: 'function', function: { name: 'bare' } };
+    const tools = [tool('one'), { type: 'custom', custom: {} }, tool('two'), bare];
     const read = async (options: object) => (await generateRequest({ tools, ...options })).toolUse;
-    expect(await read({})).toMatchObject({ tools: [{ name: 'one' }, { name: 'two' }], choice: 'auto', parallel: true });
+    expect(await read({})).toMatchObject({
+      tools: [{ name: 'one' }, { name: 'two' }, { name: 'bare' }],
+      choice: 'auto',
+      parallel: true,
+    });
     expect(await read({ tool_choice: 'none' })).toBeUndefined();
     expect(await read({ tool_choice: { type: 'function', function: { name: 'two' } } })).toMatchObject({
       choice: { name: 'two' },
