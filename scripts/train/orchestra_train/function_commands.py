@@ -22,6 +22,7 @@ def add_function_commands(commands: Any) -> None:
     parser.add_argument("--data", type=Path, required=True)
     parser.add_argument("--domain", action="append", default=[], help="only this one; repeatable")
     parser.add_argument("--tools", type=int, help="most that are shown at a time; all where left out")
+    parser.add_argument("--experts", action="store_true", help="steps may be handed to modelled experts at a price")
     parser.add_argument("--turns", type=int, default=12, help="most of a run")
     parser.add_argument("--turn-tokens", type=int, default=160, help="most that are written in a turn")
     parser.add_argument("--sft-steps", type=int, default=0, help="warm start on ways that work")
@@ -40,7 +41,7 @@ def _train(arguments: argparse.Namespace) -> None:
     source = open_model(arguments, ())
     limits = RunLimits(arguments.turns, arguments.turn_tokens)
     policy = FunctionPolicy(source.model, TextTokenizer(source.metadata), load_contract("slots-1"), limits)
-    seen, unseen = open_pools(arguments.data, arguments.tools, arguments.domain)
+    seen, unseen = open_pools(arguments.data, arguments.tools, arguments.domain, arguments.experts)
     sft = SftSettings(arguments.sft_steps, arguments.episodes, arguments.sft_learning_rate, seed=arguments.seed)
     grpo = GrpoSettings(
         arguments.steps,

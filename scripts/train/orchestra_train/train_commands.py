@@ -126,7 +126,7 @@ def _show(journal: Journal) -> None:
 def _export(arguments: argparse.Namespace) -> None:
     if not any((arguments.out / f"{stage}.pt").exists() for stage in ("sft", "grpo")):
         raise SystemExit(f"nothing was trained in {arguments.out}")
-    source, _ = _open_policy(arguments, ("sft", "grpo"))
+    source = open_model(arguments, ("sft", "grpo"))
     if arguments.format == "adapter":
         write_adapter(source, arguments.file)
     else:

@@ -2,6 +2,7 @@
 
 import json
 from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import jinja2
@@ -11,21 +12,36 @@ import torch
 
 from easy_domain import CONTRACT, LAMPS, SEEN, UNSEEN, tiny_policy
 from orchestra_train.contract.load import REPOSITORY
+from orchestra_train.contract.phrase import phrase_preference
 from orchestra_train.contract.render import join_segments
 from orchestra_train.toolscale.checks import score
-from orchestra_train.toolscale.conversation import answer_turn, call_turn, opening, read_turn, results_turn
+from orchestra_train.toolscale.conversation import (
+    Spoken,
+    answer_turn,
+    call_turn,
+    expert_turn,
+    opening,
+    read_turn,
+    results_turn,
+)
 from orchestra_train.toolscale.domain_words import DOMAINS
 from orchestra_train.toolscale.environment import replay
-from orchestra_train.toolscale.function_policy import RunLimits, TaskRun
+from orchestra_train.toolscale.experts import Expert, handing_over
+from orchestra_train.toolscale.function_policy import FunctionPolicy, RunLimits
 from orchestra_train.toolscale.function_training import backward, measure, play, sampled
 from orchestra_train.toolscale.model_output import Malformed
 from orchestra_train.toolscale.records import make_domain
-from orchestra_train.toolscale.task_pool import TaskPool, open_pools, shown_way
+from orchestra_train.toolscale.task_pool import Case, TaskPool, open_pools, profile, shown_way
+from orchestra_train.toolscale.task_run import TaskRun, demonstration
 from orchestra_train.toolscale.tasks import make_tasks
 
 CASE = SEEN.cases()[0]
 RED_OFF = {"name": "switch_off", "arguments": {"lamp": "red"}}
 POLICY = tiny_policy()
+
+
+def fresh_run(case: Case = CASE, policy: FunctionPolicy = POLICY, seed: int = 1) -> TaskRun:
+    return TaskRun(policy, case, np.random.default_rng(seed))
 
 
 def template_text(messages: Sequence[Any], tools: Sequence[Any], goes_on: bool) -> str:
@@ -103,7 +119,7 @@ def test_what_is_no_turn_is_malformed(text: str) -> None:
 
 
 def test_a_run_goes_from_calls_over_results_to_an_answer_that_is_judged() -> None:
-    run = TaskRun(POLICY, CASE)
+    run = fresh_run()
     read = run.take(POLICY.tokens(call_turn(RED_OFF, CONTRACT)))
     assert POLICY.text(read) == join_segments(results_turn([{"room": "attic"}], CONTRACT))
     assert run.take(written("It was in the attic.")) == []
@@ -116,7 +132,7 @@ def test_a_run_goes_from_calls_over_results_to_an_answer_that_is_judged() -> Non
 
 
 def test_a_call_that_cannot_be_done_is_told_and_the_run_goes_on() -> None:
-    run = TaskRun(POLICY, CASE)
+    run = fresh_run()
     wrong = {"name": "explode", "arguments": {"lamp": "red"}}
     assert "there is no tool explode" in POLICY.text(run.take(POLICY.tokens(call_turn(wrong, CONTRACT))))
     assert not run.done
@@ -125,7 +141,7 @@ def test_a_call_that_cannot_be_done_is_told_and_the_run_goes_on() -> None:
 def test_a_run_without_an_answer_scores_nothing_even_if_all_was_done() -> None:
     policy = tiny_policy(limits=RunLimits(most_turns=1))
     case = UNSEEN.cases()[0]
-    run = TaskRun(policy, case)
+    run = fresh_run(case, policy)
     [golden] = case.task["evaluation_criteria"]["actions"]
     run.take(
         policy.tokens([{"kind": "text", "text": "Into the barn, attic, cellar, hall."}, *call_turn(golden, CONTRACT)])
@@ -137,7 +153,7 @@ def test_a_run_without_an_answer_scores_nothing_even_if_all_was_done() -> None:
 
 
 def test_only_the_malformed_turn_of_a_run_is_blamed_and_it_stays_in_its_group() -> None:
-    runs = [TaskRun(POLICY, CASE) for _ in range(3)]
+    runs = [fresh_run() for _ in range(3)]
     for run in runs:
         run.take(POLICY.tokens(call_turn(RED_OFF, CONTRACT)))
     runs[0].take(written("In the attic."))
@@ -154,7 +170,7 @@ def test_only_the_malformed_turn_of_a_run_is_blamed_and_it_stays_in_its_group() 
 def test_a_run_is_longer_dearer_and_slower_with_a_call_too_many() -> None:
     groups = []
     for calls in (1, 2):
-        run = TaskRun(tiny_policy(), CASE)
+        run = fresh_run()
         for _ in range(calls):
             run.take(POLICY.tokens(call_turn(RED_OFF, CONTRACT)))
         run.take(written("In the attic."))
@@ -164,6 +180,68 @@ def test_a_run_is_longer_dearer_and_slower_with_a_call_too_many() -> None:
     assert group.cost_usd[1] > group.cost_usd[0]
     assert group.latency_s[1] > group.latency_s[0]
     assert group.calls[:, 1].tolist() == [1, 2]
+
+
+EXPERTS = (Expert("expert-1", "Excellent", 1.0, 2 * 10**9, 5000), Expert("expert-2", "Poor", 0.0, 10**9, 1000))
+WITH_EXPERTS = replace(CASE, experts=EXPERTS)
+
+
+def test_experts_are_offered_with_price_and_time_and_the_wish_follows_the_request() -> None:
+    thrifty = replace(WITH_EXPERTS, weights=profile("cost"))
+    prompt = POLICY.text(POLICY.prompt(thrifty))
+    assert '{"name": "call_expert"' in prompt
+    assert "expert-1 | $2 | $2 | 5s" in prompt
+    assert "call_expert" not in POLICY.text(POLICY.prompt(CASE))
+    wish = phrase_preference(profile("cost"), "", CONTRACT)
+    assert f"lamp off.\n\n\n{wish}<|im_end|>" in prompt
+
+
+def test_an_expert_takes_a_step_in_the_history_at_its_own_price_and_pace() -> None:
+    run = fresh_run(WITH_EXPERTS)
+    ask = POLICY.tokens(call_turn(handing_over(EXPERTS[0]), CONTRACT))
+    read = run.take(ask)
+    turn = [*expert_turn(Spoken((RED_OFF,), ""), CONTRACT), *results_turn([{"room": "attic"}], CONTRACT)]
+    assert POLICY.text(read) == join_segments(turn)
+    run.take(ask)
+    finished = run.finished()
+    assert (finished.outcome, finished.called, finished.experts_called) == (1, ("switch_off",), 2)
+    assert finished.experts_s == 10
+    [group] = measure([WITH_EXPERTS], [[finished]]).groups
+    own_usd = (finished.tokens_read + finished.tokens_written) * 0.2e-6
+    seen = 2 * len(run.prompt) + 3 * len(ask) + len(read)
+    answer = len(POLICY.tokens(expert_turn(Spoken((), "It is done: attic."), CONTRACT)))
+    called = len(POLICY.tokens(expert_turn(Spoken((RED_OFF,), ""), CONTRACT)))
+    assert group.cost_usd[0] == pytest.approx(own_usd + (seen + answer + called) * 2e-6)
+    assert sum(finished.passage.own) == 2 * len(ask)
+
+
+def test_an_expert_that_gives_up_ends_the_run_with_nothing() -> None:
+    run = fresh_run(WITH_EXPERTS)
+    assert run.take(POLICY.tokens(call_turn(handing_over(EXPERTS[1]), CONTRACT))) == []
+    assert run.finished().outcome == 0
+    assert run.malformed is None
+
+
+def test_an_expert_who_is_not_there_is_told_and_two_calls_with_one_are_malformed() -> None:
+    nobody = {"name": "call_expert", "arguments": {"expert": "expert-9"}}
+    assert "no such expert" in POLICY.text(fresh_run(WITH_EXPERTS).take(POLICY.tokens(call_turn(nobody, CONTRACT))))
+    run = fresh_run(WITH_EXPERTS)
+    asked = call_turn(handing_over(EXPERTS[0]), CONTRACT)[:-1]
+    run.take(POLICY.tokens([*asked, *call_turn(RED_OFF, CONTRACT)]))
+    assert run.malformed == "an expert takes a step alone"
+
+
+def test_shown_ways_with_experts_succeed_and_hand_some_steps_over() -> None:
+    pool = replace(SEEN, experts=True)
+    rng = np.random.default_rng(3)
+    shown = [POLICY.text(demonstration(POLICY, pool.draw(rng), rng).ids) for _ in range(40)]
+    assert 5 < sum("call_expert" in text for text in shown) < 35
+    # The last turn is the policy's own answer, or hands the answer over.
+    last = [text.split("<|im_start|>assistant\n")[-1] for text in shown]
+    assert all("It is done" in turn or "call_expert" in turn for turn in last)
+    assert not any("could not" in text for text in shown)
+    prices = {expert.nano_usd_per_million for _ in range(20) for expert in pool.draw(rng).experts}
+    assert len(prices) > 20
 
 
 def test_runs_depend_on_their_seed_alone_and_not_on_who_else_is_played() -> None:
@@ -183,9 +261,11 @@ def test_tokens_are_drawn_as_often_as_the_model_says() -> None:
 
 def test_praised_runs_become_likelier_and_blamed_ones_less_likely() -> None:
     policy = tiny_policy(seed=3)
-    runs = [TaskRun(policy, case) for case in SEEN.cases()[:2]]
+    runs = [fresh_run(case, policy) for case in SEEN.cases()[:2]]
     for run in runs:
-        run.add(policy.demonstration(run.case).ids, own=True)
+        [golden] = run.case.task["evaluation_criteria"]["actions"]
+        run.take(policy.tokens(call_turn(golden, CONTRACT)))
+        run.take(written("It was in the attic."))
     finished = [[run.finished()] for run in runs]
     before = [-policy.warm_start_loss([one[0].passage]).item() for one in finished]
     loss, _ = backward(policy, finished, [np.array([1.0]), np.array([-1.0])])

@@ -90,7 +90,7 @@ def _tool_texts(choices: list[dict[str, Any]], contract: Contract) -> list[str]:
         tool = entry["tool"]
         parameters = tool["function"]["parameters"]
         model = parameters["properties"]["model"]
-        shown = {**model, "description": fill(model["description"], {"slots": _describe_slots(cards, contract)})}
+        shown = {**model, "description": fill(model["description"], {"slots": describe_slots(cards, contract)})}
         # Replacing a value keeps its key's place: the key order stays as trained.
         parameters = {**parameters, "properties": {"model": shown}}
         lines.append(dump_json({**tool, "function": {**tool["function"], "parameters": parameters}}))
@@ -115,7 +115,7 @@ def _user_text(prompt: PromptInput, contract: Contract) -> str:
     )
 
 
-def _describe_slots(cards: list[dict[str, str]], contract: Contract) -> str:
+def describe_slots(cards: list[dict[str, str]], contract: Contract) -> str:
     """The description of a function's `model`: ids, a sentence each, then the table of prices and latencies."""
     texts = contract["slotText"]
     choices = fill(texts["choices"], {"ids": ", ".join(f"'{card['id']}'" for card in cards)})

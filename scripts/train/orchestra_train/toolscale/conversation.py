@@ -30,8 +30,10 @@ class Spoken:
     words: str
 
 
-def opening(domain: Domain, task: Mapping[str, Any], functions: Sequence[Any], contract: Contract) -> list[Segment]:
-    """`functions`: those of the domain's that are shown."""
+def opening(
+    domain: Domain, task: Mapping[str, Any], functions: Sequence[Any], contract: Contract, wish: str = ""
+) -> list[Segment]:
+    """`functions`: those that are shown; `wish`: what the person prefers, in words."""
     chat = contract["chat"]
     tags = chat["controlTags"]
     tools = [_text(f"\n{json.dumps(function, ensure_ascii=False)}") for function in functions]
@@ -42,7 +44,7 @@ def opening(domain: Domain, task: Mapping[str, Any], functions: Sequence[Any], c
             *trusted(chat["toolsOpen"], tags),
             *tools,
             *trusted(chat["toolsClose"] + chat["turnClose"] + chat["userOpen"], tags),
-            _text(request_of(task)),
+            _text("\n\n".join(part for part in (request_of(task), wish) if part)),
             *trusted(chat["turnClose"] + chat["assistantOpen"], tags),
         ]
     )
@@ -69,6 +71,14 @@ def call_turn(call: Call, contract: Contract) -> list[Segment]:
 
 def answer_turn(words: str, contract: Contract) -> list[Segment]:
     return [_text(words), *trusted(turn_end(contract), contract["chat"]["controlTags"])]
+
+
+def expert_turn(step: Spoken, contract: Contract) -> list[Segment]:
+    """What an expert wrote in the policy's place, as a turn behind the one that called it."""
+    chat = contract["chat"]
+    after = chat["turnClose"].removeprefix(turn_end(contract))
+    turn = call_turn(step.calls[0], contract) if step.calls else answer_turn(step.words, contract)
+    return merge_texts([*trusted(after + chat["assistantOpen"], chat["controlTags"]), *turn])
 
 
 def turn_end(contract: Contract) -> str:

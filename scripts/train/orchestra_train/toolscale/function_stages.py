@@ -8,9 +8,10 @@ from ..grpo import GrpoSettings
 from ..processes import is_first
 from ..sft import SftSettings
 from .dataset import replace_text
-from .function_policy import FinishedRun, FunctionPolicy
-from .function_training import imitate_ways, likeliest, play, reinforce_runs, shares
+from .function_policy import FunctionPolicy
+from .function_training import imitate_ways, likeliest, means, play, reinforce_runs
 from .task_pool import TaskPool
+from .task_run import FinishedRun
 
 Row = dict[str, dict[str, float]]
 AT_ONCE = 8
@@ -39,7 +40,7 @@ def learn(
 
 
 def evaluate(policy: FunctionPolicy, pool: TaskPool) -> Row:
-    """Each task once, every token the likeliest; shares by level, by domain and of all."""
+    """Each task once, every token the likeliest; means by level, by domain and of all."""
     cases = pool.cases()
     by_group: dict[str, list[FinishedRun]] = defaultdict(list)
     for start in range(0, len(cases), AT_ONCE):
@@ -47,4 +48,4 @@ def evaluate(policy: FunctionPolicy, pool: TaskPool) -> Row:
         for case, [run] in zip(piece, play(policy, piece, 1, [0], likeliest), strict=True):
             for group in ("all", f"level {case.task['level']}", case.domain.name):
                 by_group[group].append(run)
-    return {group: {"tasks": len(runs), **shares(runs)} for group, runs in sorted(by_group.items())}
+    return {group: {"tasks": len(runs), **means(runs)} for group, runs in sorted(by_group.items())}

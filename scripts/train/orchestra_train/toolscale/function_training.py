@@ -1,7 +1,7 @@
 """Function calls learnt: a warm start on ways that work, then whole runs under the rewards and filters of the world.
 
 Outcome is the three checks; runs that are malformed or come to no answer score 0 and stay. Cost is the policy's own
-tokens at the price that ToolOrchestra puts on its base, latency is modelled, so that both follow from the run alone.
+tokens at the price that ToolOrchestra puts on its base, and those of experts; latency is modelled, not the clock.
 """
 
 from collections import Counter
@@ -19,14 +19,13 @@ from ..passages import own_log_probabilities
 from ..processes import gather_parts, own_part
 from ..reward import Array, Group, Preference
 from ..sft import SftSettings, imitate
-from .function_policy import FinishedRun, FunctionPolicy, TaskRun
+from .function_policy import FunctionPolicy
 from .task_pool import Case, TaskPool
+from .task_run import FinishedRun, TaskRun, demonstration
 
 USD_A_TOKEN = 0.2e-6
 SECONDS_A_TOKEN = 0.02
 SECONDS_A_CALL = 0.5
-# There are no priced tools to prefer, so every task has the same wish.
-QUALITY, COST, LATENCY = 0.5, 0.25, 0.25
 
 Choose = Callable[[Tensor, Sequence[np.random.Generator]], list[int]]
 
@@ -47,38 +46,34 @@ def play(
 ) -> list[list[FinishedRun]]:
     """Runs of each case, all side by side. Luck belongs to the place of a run, whichever process plays it."""
     own = own_part(list(enumerate(cases)))
-    runs = [TaskRun(policy, case) for _, case in own for _ in range(rollouts)]
-    rngs = [np.random.default_rng([*seed, place, copy]) for place, _ in own for copy in range(rollouts)]
+    runs = [
+        TaskRun(policy, case, np.random.default_rng([*seed, place, copy]))
+        for place, case in own
+        for copy in range(rollouts)
+    ]
     if runs:
-        _play_out(policy, runs, rngs, rollouts, choose)
+        _play_out(policy, runs, rollouts, choose)
     finished = [run.finished() for run in runs]
     groups = [finished[start : start + rollouts] for start in range(0, len(finished), rollouts)]
     return gather_parts(groups, len(cases))
 
 
-def _play_out(
-    policy: FunctionPolicy,
-    runs: Sequence[TaskRun],
-    rngs: Sequence[np.random.Generator],
-    copies: int,
-    choose: Choose,
-) -> None:
+def _play_out(policy: FunctionPolicy, runs: Sequence[TaskRun], copies: int, choose: Choose) -> None:
     lanes = Lanes(policy.model, [run.prompt for run in runs[::copies]], copies)
+
+    def next_tokens(active: list[int], scores: Tensor) -> list[int]:
+        return choose(scores, [runs[lane].rng for lane in active])
+
     going = list(range(len(runs)))
     while going:
-        written = lanes.write(
-            going,
-            lambda active, scores: choose(scores, [rngs[lane] for lane in active]),
-            policy.end,
-            policy.limits.most_tokens,
-        )
+        written = lanes.write(going, next_tokens, policy.end, policy.limits.most_tokens)
         lanes.read([runs[lane].take(written[lane]) if lane in written else [] for lane in range(len(runs))])
         going = [lane for lane in going if not runs[lane].done]
 
 
 def imitate_ways(policy: FunctionPolicy, pool: TaskPool, settings: SftSettings, folder: Path) -> Journal:
     """Warm start: without it an untrained policy never writes a call, and no group differs in anything."""
-    return imitate(policy, lambda rng: policy.demonstration(pool.draw(rng)), settings, folder)
+    return imitate(policy, lambda rng: demonstration(policy, pool.draw(rng), rng), settings, folder)
 
 
 def reinforce_runs(policy: FunctionPolicy, pool: TaskPool, settings: GrpoSettings, folder: Path) -> Journal:
@@ -86,7 +81,11 @@ def reinforce_runs(policy: FunctionPolicy, pool: TaskPool, settings: GrpoSetting
         rng = np.random.default_rng([settings.seed, 2, step])
         cases = [pool.draw(rng) for _ in range(settings.episodes)]
         groups = play(policy, cases, settings.rollouts, [settings.seed, 3, step])
-        return Batch(measure(cases, groups), lambda weights: backward(policy, groups, weights), _figures(groups))
+        return Batch(
+            measure(cases, groups),
+            lambda weights: backward(policy, groups, weights),
+            means([run for group in groups for run in group]),
+        )
 
     return reinforce(policy.model, play_step, settings, folder)
 
@@ -94,9 +93,14 @@ def reinforce_runs(policy: FunctionPolicy, pool: TaskPool, settings: GrpoSetting
 def measure(cases: Sequence[Case], groups: Sequence[Sequence[FinishedRun]]) -> Measured:
     return Measured(
         [_group(case, runs) for case, runs in zip(cases, groups, strict=True)],
-        [Preference(QUALITY, COST, LATENCY, 0.0, np.zeros(len(case.domain.tools))) for case in cases],
+        [_preference(case) for case in cases],
         [np.array([run.answered for run in runs]) for runs in groups],
     )
+
+
+def _preference(case: Case) -> Preference:
+    weights = case.weights
+    return Preference(weights["quality"], weights["cost"], weights["latency"], 0.0, np.zeros(len(case.domain.tools)))
 
 
 def _group(case: Case, runs: Sequence[FinishedRun]) -> Group:
@@ -111,11 +115,11 @@ def _group(case: Case, runs: Sequence[FinishedRun]) -> Group:
 
 
 def cost_usd(run: FinishedRun) -> float:
-    return (run.tokens_read + run.tokens_written) * USD_A_TOKEN
+    return (run.tokens_read + run.tokens_written) * USD_A_TOKEN + run.experts_usd
 
 
 def latency_s(run: FinishedRun) -> float:
-    return run.tokens_written * SECONDS_A_TOKEN + len(run.called) * SECONDS_A_CALL
+    return run.tokens_written * SECONDS_A_TOKEN + len(run.called) * SECONDS_A_CALL + run.experts_s
 
 
 def backward(
@@ -137,16 +141,7 @@ def backward(
     return loss, 0.0
 
 
-def _figures(groups: Sequence[Sequence[FinishedRun]]) -> dict[str, float]:
-    runs = [run for group in groups for run in group]
-    return {
-        **shares(runs),
-        "cost_usd": float(np.mean([cost_usd(run) for run in runs])),
-        "latency_s": float(np.mean([latency_s(run) for run in runs])),
-    }
-
-
-def shares(runs: Sequence[FinishedRun]) -> dict[str, float]:
+def means(runs: Sequence[FinishedRun]) -> dict[str, float]:
     return {
         "solved": float(np.mean([run.outcome for run in runs])),
         "execution": float(np.mean([run.verdict.execution for run in runs])),
@@ -155,4 +150,7 @@ def shares(runs: Sequence[FinishedRun]) -> dict[str, float]:
         "malformed": float(np.mean([run.malformed is not None for run in runs])),
         "unanswered": float(np.mean([not run.answered for run in runs])),
         "turns": float(np.mean([run.turns for run in runs])),
+        "experts_called": float(np.mean([run.experts_called for run in runs])),
+        "cost_usd": float(np.mean([cost_usd(run) for run in runs])),
+        "latency_s": float(np.mean([latency_s(run) for run in runs])),
     }
