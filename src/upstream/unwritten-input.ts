@@ -38,34 +38,58 @@ export function unwrittenTokens(
 
 const pictures: readonly unknown[] = ['image_url', 'input_image', 'image'];
 const recordings: readonly unknown[] = ['input_audio', 'audio_url'];
-const unsized: readonly unknown[] = ['file', 'input_file', 'document', 'video_url', 'input_video', ...recordings];
+const files: readonly unknown[] = ['file', 'input_file', 'document', 'video_url', 'input_video'];
+const texts: readonly unknown[] = [
+  'text',
+  'input_text',
+  'output_text',
+  'refusal',
+  'thinking',
+  'tool_use',
+  'tool_result',
+];
 
 /** @param request a body as clients send it, or the part of one that goes upstream. */
 export function unwrittenIn(request: JsonObject): UnwrittenInput {
-  const inputs = ['messages', 'input', 'prompt'].map((field) => [field, objectsIn(request[field])] as const);
-  const parts = inputs.flatMap(([, objects]) => objects);
-  const fieldWith = (types: readonly unknown[]) =>
-    inputs.find(([, objects]) => objects.some(({ type }) => types.includes(type)))?.[0];
+  const inputs = ['messages', 'input', 'prompt'].map((field) => ({ field, parts: objectsIn(request[field]) }));
+  const fieldWith = (isIt: (part: JsonObject) => boolean) => inputs.find(({ parts }) => parts.some(isIt))?.field;
+  const parts = inputs.flatMap((input) => input.parts);
   return {
-    pictures: parts.filter(({ type }) => pictures.includes(type)).length,
+    pictures: parts.filter(isPicture).length,
     inlineBytes: parts.reduce((sum, part) => sum + inlineBytesOf(part), 0),
-    unsized: fieldWith(unsized),
-    speech: fieldWith(recordings),
+    unsized: fieldWith((part) => isUnsized(part) || listOf(part['content']).some(isOfUnknownKind)),
+    speech: fieldWith(({ type }) => recordings.includes(type)),
     unpriced: unpricedField(request),
   };
 }
 
-/** Wherever the APIs have a part keep its letters. */
-function inlineBytesOf(part: JsonObject): number {
-  const { type } = part;
-  if (typeof type !== 'string' || !(pictures.includes(type) || unsized.includes(type))) return 0;
-  const holders = [part, part[type], part['source']].filter(isObject);
-  const texts = holders.flatMap(({ url, image_url, data, file_data }) => [url, image_url, data, file_data]);
-  return texts.reduce<number>((sum, text) => sum + (typeof text === 'string' ? text.length : 0), 0);
+/** Gemini takes documents and films under the name of pictures. */
+const holdsNoPicture = (part: JsonObject) => inlineIn(part).some((text) => /^data:(?!image\/)/i.test(text));
+
+const isPicture = (part: JsonObject): boolean => pictures.includes(part['type']) && !holdsNoPicture(part);
+
+const isUnsized = (part: JsonObject): boolean =>
+  [...files, ...recordings].includes(part['type']) || (pictures.includes(part['type']) && holdsNoPicture(part));
+
+/** Of what some upstream alone knows, nobody can say here how much it is. */
+const isOfUnknownKind = (part: unknown): boolean =>
+  isObject(part) &&
+  part['type'] !== undefined &&
+  ![...texts, ...pictures, ...files, ...recordings].includes(part['type']);
+
+const inlineBytesOf = (part: JsonObject): number =>
+  isPicture(part) || isUnsized(part) ? inlineIn(part).reduce((sum, text) => sum + text.length, 0) : 0;
+
+/** Letters, wherever the APIs have a part keep them. */
+function inlineIn(part: JsonObject): string[] {
+  const holders = [part, part[String(part['type'])], part['source']].filter(isObject);
+  return holders
+    .flatMap(({ url, image_url, data, file_data }) => [url, image_url, data, file_data])
+    .filter((text) => typeof text === 'string');
 }
 
-/** Fields in which clients of OpenAI, OpenRouter, xAI and DashScope order searches. */
-const searches = ['web_search_options', 'plugins', 'search_parameters', 'enable_search'];
+/** Fields in which clients of OpenAI, OpenRouter, xAI and DashScope order searches, or what only the upstream knows. */
+const orders = ['web_search_options', 'plugins', 'preset', 'search_parameters', 'enable_search'];
 /** Tools that the client runs itself; all others are run, and billed, upstream. */
 const clientTools: readonly unknown[] = [undefined, 'function', 'custom'];
 
@@ -74,7 +98,7 @@ function unpricedField({ model, tools, modalities, ...request }: JsonObject): st
   if (typeof model === 'string' && model.endsWith(':online')) return 'model';
   if (listOf(tools).some((tool) => isObject(tool) && !clientTools.includes(tool['type']))) return 'tools';
   if (listOf(modalities).includes('audio')) return 'modalities';
-  return searches.find((field) => isOrdered(request[field]));
+  return orders.find((field) => isOrdered(request[field]));
 }
 
 const listOf = (value: unknown): readonly unknown[] => (Array.isArray(value) ? value : []);

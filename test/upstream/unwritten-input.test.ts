@@ -13,6 +13,12 @@ test.each<[string, object, object]>([
   ['a picture of the other API', { type: 'input_image', image_url: inline }, { inlineBytes: inline.length }],
   ['a file', { type: 'file', file: { file_data: inline } }, { unsized: 'messages', inlineBytes: inline.length }],
   ['a film', { type: 'video_url', video_url: { url: inline } }, { unsized: 'messages', inlineBytes: inline.length }],
+  [
+    'a document in place of a picture',
+    { type: 'image_url', image_url: { url: `data:application/pdf,${letters}` } },
+    { pictures: 0, unsized: 'messages' },
+  ],
+  ['what only an upstream knows', { type: 'hologram', hologram: letters }, { unsized: 'messages', inlineBytes: 0 }],
   ['speech', { type: 'input_audio', input_audio: { data: letters } }, { unsized: 'messages', speech: 'messages' }],
 ])('%s is billed by what it shows and not by its letters', (_, part, expected) => {
   expect(unwrittenIn(said(part))).toMatchObject(expected);
@@ -23,6 +29,7 @@ test.each<[string, object]>([
   ['web_search_options', { web_search_options: {} }],
   ['plugins', { plugins: [{ id: 'web' }] }],
   ['search_parameters', { search_parameters: { mode: 'auto' } }],
+  ['preset', { preset: 'mine' }],
   ['model', { model: 'm:online' }],
   ['modalities', { modalities: ['text', 'audio'] }],
 ])('`%s` can have an upstream bill more than tokens', (field, body) => {
@@ -31,6 +38,10 @@ test.each<[string, object]>([
 
 test.each<[string, object]>([
   ['tools of the client', { tools: [{ type: 'function', function: {} }, { type: 'custom' }, { function: {} }] }],
+  [
+    'texts of other APIs',
+    said({ type: 'input_text', text: 'x' }, { text: 'y' }, { type: 'tool_result', content: 'z' }),
+  ],
   ['words of the same sound', { ...said({ type: 'text', text: inline }), tools: [{ function: { plugins: {} } }] }],
   ['a search that is not ordered', { web_search_options: null, enable_search: false, plugins: [] }],
   ['a schema with such a field', { response_format: { json_schema: { properties: { plugins: {}, type: 'file' } } } }],
