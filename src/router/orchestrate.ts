@@ -56,11 +56,10 @@ export function createOrchestrator(parts: RouterParts): Orchestrator {
 }
 
 async function* run(spec: RunSpec, parts: RouterParts): AsyncGenerator<RunEvent, RunRecord> {
-  const state = openRun(spec, parts);
-  const clock = clockOf(spec, parts);
+  const { state, clock, first } = openRun(spec, parts);
   let left = true;
   try {
-    yield* takeTurns(state, clock, parts);
+    yield* takeTurns(state, clock, first, parts);
     left = false;
   } catch (error) {
     left = false;
@@ -74,8 +73,15 @@ async function* run(spec: RunSpec, parts: RouterParts): AsyncGenerator<RunEvent,
   return recordOf(state, parts);
 }
 
+interface OpenedRun {
+  readonly state: RunState;
+  readonly clock: RunClock;
+  /** What the first turn may choose. */
+  readonly first: TurnOptions;
+}
+
 /** @throws OrchestraError when nothing admissible and affordable can answer; nothing has been spent then. */
-function openRun(spec: RunSpec, parts: RouterParts): RunState {
+function openRun(spec: RunSpec, parts: RouterParts): OpenedRun {
   const { limits, weights } = spec.preferences;
   checkSelectors(limits.deny, parts.slots, 'preferences.tools.deny');
   for (const list of limits.allow) checkSelectors(list, parts.slots, 'preferences.tools.allow');
@@ -87,24 +93,38 @@ function openRun(spec: RunSpec, parts: RouterParts): RunState {
   if (!state.admissible.some(({ role }) => role === 'answer')) {
     throw tooLong(spec, parts.slots) ?? nobodyAdmissible(state.limitsApplied);
   }
-  const first = turnOptions(state, 1, Number.POSITIVE_INFINITY, spec.signal, parts);
-  if (first.options.length === 0) {
-    throw nobodyAffordable(spec, first, budget.remaining() ?? zeroUsd);
+  const clock = clockOf(spec, parts);
+  try {
+    const first = turnOptions(state, mostTurns(spec, parts), clock, parts);
+    if (first.options.length === 0) throw nobodyAffordable(spec, first, budget.remaining() ?? zeroUsd);
+    return { state, clock, first };
+  } catch (error) {
+    clock.stop();
+    throw error;
   }
-  return state;
 }
+
+const mostTurns = ({ preferences }: RunSpec, parts: RouterParts): number =>
+  preferences.limits.maxTurns ?? parts.maxTurns;
 
 function clockOf({ preferences, patienceMs, signal }: RunSpec, { runTimeoutMs }: RouterParts): RunClock {
   const { maxLatencyMs = runTimeoutMs } = preferences.limits;
   return startClock(Math.min(maxLatencyMs, patienceMs ?? runTimeoutMs, runTimeoutMs), signal);
 }
 
-async function* takeTurns(state: RunState, clock: RunClock, parts: RouterParts): AsyncGenerator<RunEvent, void> {
-  const maxTurns = state.spec.preferences.limits.maxTurns ?? parts.maxTurns;
+async function* takeTurns(
+  state: RunState,
+  clock: RunClock,
+  first: TurnOptions,
+  parts: RouterParts,
+): AsyncGenerator<RunEvent, void> {
+  const maxTurns = mostTurns(state.spec, parts);
   let turn = 1;
+  let known: TurnOptions | undefined = first;
   while (!state.answer && !state.error) {
     clock.signal.throwIfAborted();
-    const found = turnOptions(state, maxTurns - turn + 1, clock.leftMs(), clock.signal, parts);
+    const found: TurnOptions = known ?? turnOptions(state, maxTurns - turn + 1, clock, parts);
+    known = undefined;
     if (found.options.length === 0) throw nothingLeft(state, found);
     if (found.forcedBy) {
       state.forcedBy ??= found.forcedBy;
@@ -130,8 +150,7 @@ async function* takeTurns(state: RunState, clock: RunClock, parts: RouterParts):
 function turnOptions(
   state: RunState,
   turnsLeft: number,
-  timeLeftMs: number,
-  signal: AbortSignal,
+  { leftMs, signal }: RunClock,
   parts: RouterParts,
 ): TurnOptions {
   const { spec, evidence, admissible } = state;
@@ -146,7 +165,7 @@ function turnOptions(
     // A call of a client's tool is no answer that could be kept and compared.
     attempts: knowsAttempts(parts.policy.contract) && !spec.needs.clientTools,
     turnsLeft,
-    timeLeftMs,
+    timeLeftMs: leftMs(),
     inputFor: (slot: Slot, maxOutputTokens: number) => ({
       problem: state.problem,
       messages: spec.messages,
@@ -221,12 +240,9 @@ function runErrorOf({ code, message, param, details, retryAfterMs, quote }: Orch
 }
 
 async function decide(spec: RunSpec, parts: RouterParts): Promise<DecideReport> {
-  const state = openRun(spec, parts);
-  const clock = clockOf(spec, parts);
+  const { state, clock, first: found } = openRun(spec, parts);
   try {
-    const maxTurns = spec.preferences.limits.maxTurns ?? parts.maxTurns;
-    const found = turnOptions(state, maxTurns, clock.leftMs(), clock.signal, parts);
-    if (found.options.length === 0) throw nothingLeft(state, found);
+    const maxTurns = mostTurns(spec, parts);
     const asked = await askPolicy(
       policyInput(state, found, 1, maxTurns, clock.signal),
       state,

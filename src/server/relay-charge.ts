@@ -7,7 +7,7 @@ import type { EffectivePreferences } from '../preferences/request.ts';
 import { abandonedUsage, affordableOutputTokens, leastAnswerTokens } from '../router/affordable.ts';
 import { agedWrites, cacheMarkIn, dearestMark, promptUsage } from '../upstream/cache-marks.ts';
 import type { RelayPath } from '../upstream/relay-request.ts';
-import { unwrittenIn, unwrittenTokens } from '../upstream/unwritten-input.ts';
+import { type UnwrittenInput, unwrittenTokens } from '../upstream/unwritten-input.ts';
 import type { RelayedModel, ServerParts } from './parts.ts';
 import type { RelayRequest } from './wire.ts';
 
@@ -39,16 +39,16 @@ export interface ChargeRequest {
   readonly path: RelayPath;
   readonly body: RelayRequest;
   readonly bodyBytes: number;
+  readonly unwritten: UnwrittenInput;
 }
 
 /** @throws OrchestraError limits_unsatisfiable or budget_exceeded before a byte leaves. */
 export function openCharge(request: ChargeRequest, { ledger, prices }: ServerParts): RelayCharge {
-  const { runId, keyName, model, preferences, body } = request;
+  const { runId, keyName, model, preferences, body, unwritten } = request;
   const { maxCost, maxCostPerDay } = preferences.limits;
   const { meter } = model;
   const budget = ledger.openBudget({ runId, keyName, maxCost, maxCostPerDay });
   const mark = cacheMarkIn(body);
-  const unwritten = unwrittenIn(body);
   const beside = unwrittenTokens(unwritten, model.slot);
   const promptTokens = request.bodyBytes - unwritten.inlineBytes + promptAllowanceTokens + beside;
   // Most upstreams write to their caches unasked.

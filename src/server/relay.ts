@@ -4,7 +4,7 @@ import { maskSlots, type Needs } from '../preferences/limits.ts';
 import { isPrivate } from '../preferences/privacy.ts';
 import type { RelayResponse } from '../upstream/relay.ts';
 import type { JsonObject, RelayPath } from '../upstream/relay-request.ts';
-import { unwrittenIn } from '../upstream/unwritten-input.ts';
+import { type UnwrittenInput, unwrittenIn } from '../upstream/unwritten-input.ts';
 import { collectPreferences } from './caller-preferences.ts';
 import { routeSchemas } from './docs.ts';
 import type { AnswerOnce } from './idempotency.ts';
@@ -18,7 +18,7 @@ import { budgetHeader, costHeader, limitReport } from './report.ts';
 import { modelOf, resolveModel } from './served-models.ts';
 import { isStrict } from './strict.ts';
 import { sendWhole } from './whole-answer.ts';
-import { parseRelayRequest, type RelayRequest } from './wire.ts';
+import { parseRelayRequest } from './wire.ts';
 
 /** Endpoints that only relays serve. */
 export function relayRoutes(app: FastifyInstance, parts: ServerParts, inFlight: InFlight, once: AnswerOnce): void {
@@ -38,8 +38,7 @@ export function relayRoutes(app: FastifyInstance, parts: ServerParts, inFlight: 
 }
 
 /** The upstream judges what it can do; here only the caller's limits do, and those of money ask what it may bill. */
-function needsOf(body: RelayRequest, { slot }: RelayedModel): Needs {
-  const { unsized, speech, unpriced } = unwrittenIn(body);
+function needsOf({ unsized, speech, unpriced }: UnwrittenInput, { slot }: RelayedModel): Needs {
   const unpricedSpeech = slot.input.includes('audio') ? undefined : speech;
   const asked = { input: [], clientTools: false, jsonSchema: false, contextTokens: 0 };
   return { ...asked, unsized, unpriced: unpriced ?? unpricedSpeech };
@@ -58,11 +57,12 @@ export async function answerByRelay(
   const { caller, headers } = request;
   const slots = [...parts.slots, model.slot];
   const { preferences, warnings } = collectPreferences({ body, headers, caller, slots }, parts);
-  checkLimits(model, preferences, needsOf(body, model));
+  const unwritten = unwrittenIn(body);
+  checkLimits(model, preferences, needsOf(unwritten, model));
   const runId = `run_${parts.newId()}`;
   const startedAtMs = parts.now();
   const facts = { runId, keyName: caller.name, requestedModel: body.model, model, preferences, warnings, startedAtMs };
-  const charge = openCharge({ ...facts, path, body, bodyBytes: request.bodyBytes }, parts);
+  const charge = openCharge({ ...facts, path, body, unwritten, bodyBytes: request.bodyBytes }, parts);
   const ticket = inFlight.openRelay(runId, caller.name, reply);
   const strict = isStrict(request, parts);
   if (!strict) reply.header('x-orchestra-run-id', runId);
