@@ -9,6 +9,7 @@ import numpy as np
 import torch
 
 from .contract.load import load_contract
+from .device import add_device_arguments, pick_device, place
 from .gguf_file import GgufModel, read_model, write_adapter
 from .model import add_adapter, freeze_adapters
 from .reading.evaluate import evaluate_choices
@@ -21,7 +22,7 @@ from .tokenizer import TextTokenizer
 
 def add_card_commands(commands: Any) -> None:
     train = commands.add_parser("cards", help="teach a base model to read cards (beliefs-1), as an adapter")
-    _add_common(train)
+    add_card_arguments(train)
     train.add_argument("--steps", type=int, required=True)
     train.add_argument("--problems", type=int, default=3, help="a step")
     train.add_argument("--cards", type=int, default=4, help="a problem")
@@ -33,19 +34,19 @@ def add_card_commands(commands: Any) -> None:
     train.set_defaults(run=_train)
 
     report = commands.add_parser("cards-report", help="agreement with a perfect reader; recorded outcomes; export")
-    _add_common(report)
+    add_card_arguments(report)
     report.add_argument("--episodes", type=int, default=150)
     report.add_argument("--items", type=int, default=150, help="of each pack's validation split")
     report.add_argument("--adapter", type=Path, help="where to write the adapter as GGUF")
     report.set_defaults(run=_report)
 
 
-def _add_common(parser: argparse.ArgumentParser) -> None:
+def add_card_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", type=Path, required=True, help="GGUF to start from")
     parser.add_argument("--out", type=Path, required=True, help="folder of checkpoints, metrics and plots")
     parser.add_argument("--from", dest="origin", type=Path, help="checkpoint to go on from, of another folder")
     parser.add_argument("--rank", type=int, default=16)
-    parser.add_argument("--half", action="store_true", help="bfloat16: twice as fast where the processor has it")
+    add_device_arguments(parser)
     parser.add_argument("--threads", type=int, default=1)
 
 
@@ -54,13 +55,13 @@ def open_reader(arguments: argparse.Namespace, checkpoint: Path | None) -> tuple
     torch.manual_seed(0)
     source = read_model(arguments.base)
     add_adapter(source.model, arguments.rank, alpha=2 * arguments.rank)
-    if arguments.half:
+    place(source.model, pick_device(arguments.device), arguments.half)
+    if source.model.precision == torch.bfloat16:
         halve_frozen(source.model)
     if checkpoint:
-        learnt = torch.load(checkpoint, weights_only=True)["model"]
+        learnt = torch.load(checkpoint, map_location="cpu", weights_only=True)["model"]
         source.model.load_state_dict(learnt, strict=False)
-    reader = Reader(source.model, TextTokenizer(source.metadata), load_contract("beliefs-1"), half=arguments.half)
-    return source, reader
+    return source, Reader(source.model, TextTokenizer(source.metadata), load_contract("beliefs-1"))
 
 
 def _train(arguments: argparse.Namespace) -> None:

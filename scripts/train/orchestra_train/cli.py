@@ -6,6 +6,7 @@ from pathlib import Path
 from .card_commands import add_card_commands
 from .evaluate_command import add_evaluate_command
 from .function_commands import add_function_commands
+from .gpu_commands import add_gpu_commands
 from .tool_commands import add_tool_commands
 from .trace_commands import add_trace_commands
 from .train_commands import add_training_commands
@@ -28,6 +29,7 @@ def main() -> None:
     heads.set_defaults(run=_heads)
 
     add_card_commands(commands)
+    add_gpu_commands(commands)
     add_training_commands(commands)
     add_tool_commands(commands)
     add_function_commands(commands)

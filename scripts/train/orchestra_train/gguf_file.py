@@ -61,7 +61,7 @@ def write_model(source: GgufModel, path: Path, file_format: str) -> None:
     for name, parameter in source.model.state_dict().items():
         if "lora_" in name:
             continue
-        values = merged.get(name, parameter).detach().to(torch.float32).numpy()
+        values = merged.get(name, parameter).detach().to("cpu", torch.float32).numpy()
         _add_tensor(writer, name, values, weight_type)
     _finish(writer)
 
@@ -77,7 +77,7 @@ def write_adapter(source: GgufModel, path: Path) -> None:
             raise ValueError("the model has no adapter")
         alphas.add(part.scale * part.lora_a.shape[0])
         for side, matrix in (("lora_a", part.lora_a), ("lora_b", part.lora_b)):
-            writer.add_tensor(f"{name}.weight.{side}", matrix.detach().to(torch.float16).numpy())
+            writer.add_tensor(f"{name}.weight.{side}", matrix.detach().to("cpu", torch.float16).numpy())
     [alpha] = alphas
     writer.add_float32("adapter.lora.alpha", alpha)
     _finish(writer)

@@ -32,7 +32,7 @@ class Journal:
             if is_first():
                 self.metrics.unlink(missing_ok=True)
             return 0, {}
-        saved = torch.load(self._checkpoint, weights_only=True)
+        saved = torch.load(self._checkpoint, map_location="cpu", weights_only=True)
         model.load_state_dict(saved["model"], strict=False)
         optimizer.load_state_dict(saved["optimizer"])
         if is_first():

@@ -11,8 +11,8 @@ from .model import Decoder, Past
 class Lanes:
     """Texts that grow at their own pace over one cache of keys and values.
 
-    `scores` [lanes, vocabulary] stand for the next token of each. Lanes share columns; where one has nothing to put,
-    its column is filled and hidden from it for good.
+    `scores` [lanes, vocabulary], on the CPU, stand for the next token of each. Lanes share columns; where one has
+    nothing to put, its column is filled and hidden from it for good.
     """
 
     @torch.no_grad()
@@ -44,10 +44,13 @@ class Lanes:
         own = steps[:, None] >= steps
         fresh = own & (real[:, None] | torch.eye(longest, dtype=torch.bool))
         mask = torch.cat([self._seen[:, None].expand(-1, longest, -1), fresh], 2)
-        states = self._model(tokens, self._lengths[:, None] + steps, mask, self._pasts)
+        device = self._model.device
+        states = self._model(
+            tokens.to(device), (self._lengths[:, None] + steps).to(device), mask.to(device), self._pasts
+        )
         fed = lengths > 0
         last = states[fed, lengths[fed] - 1]
-        self.scores[fed] = self._model.logits(last).float()
+        self.scores[fed] = self._model.logits(last).cpu()
         self._seen = torch.cat([self._seen, real], 1)
         self._lengths = self._lengths + lengths
 

@@ -124,6 +124,10 @@ class Block(nn.Module):
 
 
 def _attend(q: Tensor, k: Tensor, v: Tensor, mask: Tensor) -> Tensor:
+    if q.is_cuda:
+        # The kernel that keeps no scores wants as many heads of k and v; with fewer, torch builds every score.
+        k, v = (part.repeat_interleave(q.shape[1] // k.shape[1], dim=1) for part in (k, v))
+        return F.scaled_dot_product_attention(q, k, v, attn_mask=mask)
     if not torch.is_autocast_enabled("cpu"):
         return F.scaled_dot_product_attention(q, k, v, attn_mask=mask, enable_gqa=True)
     # In half precision on a CPU two plain products take half the time of the fused kernel.
@@ -144,6 +148,10 @@ def _rotate(x: Tensor, turn: tuple[Tensor, Tensor], interleaved: bool) -> Tensor
 
 
 class Decoder(nn.Module):
+    """`precision` is what products are computed in; weights keep their own."""
+
+    precision: torch.dtype = torch.float32
+
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
         self.config = config
@@ -152,6 +160,10 @@ class Decoder(nn.Module):
         self.output_norm = nn.RMSNorm(config.width, config.norm_epsilon)
         if not config.tied:
             self.output = Linear(config.width, config.vocabulary)
+
+    @property
+    def device(self) -> torch.device:
+        return self.token_embd.weight.device
 
     def forward(
         self,
@@ -175,6 +187,19 @@ class Decoder(nn.Module):
         pasts: Sequence[Past] | None = None,
     ) -> tuple[Tensor, dict[int, Tensor]]:
         """The states, and what the residual stream holds behind each of the named layers, as it is."""
+        if self.precision == torch.float32:
+            return self._midway(tokens, positions, mask, layers, pasts)
+        with torch.autocast(tokens.device.type, self.precision):
+            return self._midway(tokens, positions, mask, layers, pasts)
+
+    def _midway(
+        self,
+        tokens: Tensor,
+        positions: Tensor | None,
+        mask: Tensor | None,
+        layers: Collection[int],
+        pasts: Sequence[Past] | None,
+    ) -> tuple[Tensor, dict[int, Tensor]]:
         length = tokens.shape[1]
         if positions is None:
             positions = torch.arange(length, device=tokens.device).expand_as(tokens)
@@ -192,9 +217,12 @@ class Decoder(nn.Module):
                 seen[number] = x
         return self.output_norm(x), seen
 
-    def logits(self, states: Tensor) -> Tensor:
-        """[..., width] -> [..., vocabulary]; call it on the few states that need it."""
-        return F.linear(states, self.token_embd.weight if self.config.tied else self.output.weight)
+    def logits(self, states: Tensor, among: list[int] | None = None) -> Tensor:
+        """[..., width] -> [..., vocabulary], or only of the tokens `among`; call it on the few states that need it."""
+        head = self.token_embd.weight if self.config.tied else self.output.weight
+        if among is not None:
+            return F.linear(states.float(), head[among].float())
+        return F.linear(states.to(head.dtype), head).float()
 
     def projections(self) -> dict[str, Linear]:
         """Every projection of the blocks by its GGUF name."""

@@ -1,6 +1,6 @@
 """Many prompts with many branches in one row: a block mask and position ids make them equal to rows of their own."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Sequence, Sized
 from dataclasses import dataclass
 
 import torch
@@ -30,6 +30,10 @@ class Row:
     prefix_ends: list[int]
     branch_starts: list[list[int]]
 
+    def inputs(self, device: torch.device) -> tuple[Tensor, Tensor, Tensor]:
+        """Tokens, positions and mask as a batch of one row."""
+        return self.tokens[None].to(device), self.positions[None].to(device), self.mask[None].to(device)
+
 
 def pack(trees: Sequence[Tree]) -> Row:
     tokens: list[int] = []
@@ -47,14 +51,18 @@ def pack(trees: Sequence[Tree]) -> Row:
             tokens += branch
             positions += range(len(tree.prefix), len(tree.prefix) + len(branch))
             owners += [(number, branch_number)] * len(branch)
-    owner = torch.tensor(owners)
-    same_tree = owner[:, None, 0] == owner[None, :, 0]
-    visible = (owner[None, :, 1] == -1) | (owner[:, None, 1] == owner[None, :, 1])
-    mask = (same_tree & visible).tril()
+    mask = block_mask(*torch.tensor(owners).T)
     return Row(torch.tensor(tokens), torch.tensor(positions), mask, ends, starts)
 
 
-def rows_of(trees: Sequence[Tree], most_tokens: int) -> Iterator[list[int]]:
+def block_mask(trees: Tensor, branches: Tensor) -> Tensor:
+    """Numbers of each token's tree and branch, -1 for a prefix, [..., T] -> [..., T, T], true where seen."""
+    same_tree = trees[..., :, None] == trees[..., None, :]
+    visible = (branches[..., None, :] == -1) | (branches[..., :, None] == branches[..., None, :])
+    return (same_tree & visible).tril()
+
+
+def rows_of(trees: Sequence[Sized], most_tokens: int) -> Iterator[list[int]]:
     """Numbers of the trees that share a row, in order; a longer tree has a row of its own."""
     row: list[int] = []
     used = 0
@@ -73,7 +81,7 @@ def tree_states(model: Decoder, trees: Sequence[Tree], most_tokens: int) -> list
     found = []
     for numbers in rows_of(trees, most_tokens):
         row = pack([trees[number] for number in numbers])
-        states = model(row.tokens[None], row.positions[None], row.mask[None])[0]
+        states = model(*row.inputs(model.device))[0]
         for place, number in enumerate(numbers):
             starts = row.branch_starts[place]
             lengths = [len(branch) for branch in trees[number].branches]
@@ -85,14 +93,20 @@ def tree_states(model: Decoder, trees: Sequence[Tree], most_tokens: int) -> list
 def branch_log_probabilities(
     model: Decoder, trees: Sequence[Tree], admissible: list[int], most_tokens: int = 2048
 ) -> list[Tensor]:
-    """At each branch's end, log-probabilities among the admissible next tokens alone. -> [branches, admissible] each"""
+    """At each branch's end, log-probabilities among the admissible next tokens alone.
+
+    -> [branches, admissible] each, on the CPU
+    """
     ends = [torch.stack([branch[-1] for branch in branches]) for _, branches in tree_states(model, trees, most_tokens)]
-    scores = model.logits(torch.cat(ends))[:, admissible].log_softmax(-1)
+    scores = model.logits(torch.cat(ends), admissible).log_softmax(-1).cpu()
     return list(scores.split([len(tree.branches) for tree in trees]))
 
 
 def choice_log_probabilities(model: Decoder, trees: Sequence[Tree], most_tokens: int = 2048) -> list[Tensor]:
-    """The locally masked product: each token among those that some choice with the same beginning has. -> [choices]"""
+    """The locally masked product: each token among those that some choice with the same beginning has.
+
+    -> [choices] each, on the CPU
+    """
     return [
         _masked_product(model, tree, end, branches)
         for tree, (end, branches) in zip(trees, tree_states(model, trees, most_tokens), strict=True)
@@ -109,7 +123,7 @@ def _masked_product(model: Decoder, tree: Tree, prefix_end: Tensor, branches: li
             # Where nothing branches off the factor is one, and nothing need be computed.
             if len(next_ids) > 1:
                 state = prefix_end if place == 0 else states[place - 1]
-                scores = model.logits(state)[next_ids].log_softmax(-1)
+                scores = model.logits(state, next_ids).log_softmax(-1)
                 total = total + scores[next_ids.index(token)]
         totals.append(total)
-    return torch.stack(totals)
+    return torch.stack(totals).cpu()

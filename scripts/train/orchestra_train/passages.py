@@ -22,7 +22,7 @@ class Passage:
 
 
 def own_log_probabilities(model: Decoder, passages: Sequence[Passage]) -> list[Tensor]:
-    """[own tokens] each, differentiable; a prompt that several have in common is computed once."""
+    """[own tokens] each, differentiable, on the CPU; a prompt that several have in common is computed once."""
     by_prompt: dict[tuple[int, ...], list[int]] = {}
     for number, passage in enumerate(passages):
         by_prompt.setdefault(passage.prompt, []).append(number)
@@ -36,6 +36,6 @@ def own_log_probabilities(model: Decoder, passages: Sequence[Passage]) -> list[T
 
 def _own(model: Decoder, passage: Passage, before: Tensor) -> Tensor:
     """before: the state in front of each token [ids, width]"""
-    own = torch.tensor(passage.own)
-    ids = torch.tensor(passage.ids)[own]
-    return model.logits(before[own]).log_softmax(-1).gather(1, ids[:, None])[:, 0]
+    own = [place for place, learnt in enumerate(passage.own) if learnt]
+    ids = torch.tensor([passage.ids[place] for place in own], dtype=torch.long, device=before.device)
+    return model.logits(before[own]).log_softmax(-1).gather(1, ids[:, None])[:, 0].cpu()

@@ -10,6 +10,7 @@ import numpy as np
 import torch
 
 from .card_commands import open_reader
+from .device import add_device_arguments
 from .reading.outcomes import outcome_loss
 from .reading.reader import Reader
 from .reading.rosters import Reading
@@ -29,7 +30,8 @@ def add_trace_commands(commands: Any) -> None:
     learn.add_argument("--learning-rate", type=float, default=1e-4)
     learn.add_argument("--rank", type=int, default=16)
     learn.add_argument("--seed", type=int, default=1)
-    learn.set_defaults(run=_learn, half=False, threads=1)
+    add_device_arguments(learn)
+    learn.set_defaults(run=_learn, threads=1)
 
 
 def _learn(arguments: argparse.Namespace) -> None:

@@ -8,6 +8,7 @@ from typing import Any
 import torch
 
 from .contract.load import load_contract
+from .device import add_device_arguments, pick_device, place
 from .gguf_file import FORMATS, GgufModel, read_model, write_adapter, write_model
 from .grpo import GrpoSettings, train_grpo
 from .journal import Journal
@@ -64,6 +65,7 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", type=Path, required=True, help="GGUF to start from; Llama or Qwen3")
     parser.add_argument("--rank", type=int, default=16, help="of the adapter; 0 trains every weight")
     parser.add_argument("--out", type=Path, required=True, help="folder of checkpoints, metrics and plots")
+    add_device_arguments(parser)
     parser.add_argument("--threads", type=int, default=1)
 
 
@@ -77,9 +79,10 @@ def open_model(arguments: argparse.Namespace, stages: tuple[str, ...]) -> GgufMo
         add_adapter(source.model, arguments.rank, alpha=2 * arguments.rank)
     found = [path for stage in stages if (path := arguments.out / f"{stage}.pt").exists()]
     if found:
-        learnt = torch.load(found[-1], weights_only=True)["model"]
+        learnt = torch.load(found[-1], map_location="cpu", weights_only=True)["model"]
         if source.model.load_state_dict(learnt, strict=False).unexpected_keys:
             raise SystemExit(f"{found[-1]} was trained with another --rank or --base")
+    place(source.model, pick_device(arguments.device), arguments.half)
     return source
 
 

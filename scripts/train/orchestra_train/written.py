@@ -43,8 +43,8 @@ class WritingPolicy(SlotsPolicy):
         ids: list[int] = []
         text = ""
         while len(ids) < self._most and close not in text:
-            states = self.model(torch.tensor([[*prefix, *ids]]))[0, -1]
-            chances = self.model.logits(states).double().softmax(-1).numpy()
+            states = self.model(torch.tensor([[*prefix, *ids]], device=self.model.device))[0, -1]
+            chances = self.model.logits(states).double().softmax(-1).cpu().numpy()
             ids.append(int(rng.choice(len(chances), p=chances / chances.sum())))
             text = self._tokenizer.decode(ids)
         return self.read(turn, ids, text)
@@ -58,12 +58,13 @@ class WritingPolicy(SlotsPolicy):
         return Written(tuple(ids), offered[decision["role"], decision["slot"]])
 
     def written_log_probabilities(self, turns: Sequence[Turn], written: Sequence[Written]) -> list[Tensor]:
-        """Of each whole text, differentiable; a scalar a turn."""
+        """Of each whole text, differentiable; a scalar a turn, on the CPU."""
         trees = [Tree(self.tree(turn).prefix, [list(one.ids)]) for turn, one in zip(turns, written, strict=True)]
         found = []
         for (end, [branch]), one in zip(tree_states(self.model, trees, 2048), written, strict=True):
             scores = self.model.logits(torch.cat([end[None], branch[:-1]])).log_softmax(-1)
-            found.append(scores.gather(1, torch.tensor(one.ids)[:, None]).sum())
+            ids = torch.tensor(one.ids, device=scores.device)
+            found.append(scores.gather(1, ids[:, None]).sum().cpu())
         return found
 
 

@@ -7,6 +7,7 @@ import pytest
 import torch
 
 from orchestra_train.contract.load import load_contract
+from orchestra_train.device import place
 from orchestra_train.gguf_file import tiny_model
 from orchestra_train.model import add_adapter, freeze_adapters
 from orchestra_train.reading.cards import CHANCES, OVERALL, Card, CardShape, Statement, fresh_card, read_card
@@ -32,9 +33,10 @@ OWN_TASKS = ProblemSource({}, unseen=False)
 def fresh_reader(half: bool = False) -> Reader:
     source = tiny_model("llama", TOKENIZER, seed=1, width=32, feed_forward=64)
     add_adapter(source.model, rank=4, alpha=8)
+    place(source.model, torch.device("cpu"), half)
     if half:
         halve_frozen(source.model)
-    return Reader(source.model, TextTokenizer(source.metadata), BELIEFS, half)
+    return Reader(source.model, TextTokenizer(source.metadata), BELIEFS)
 
 
 def readings(count: int, unseen: bool) -> list[Reading]:

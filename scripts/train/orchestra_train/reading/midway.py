@@ -1,5 +1,6 @@
 """One example's answers and hints in a single pass, with what the probes make of its middle layers."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 import torch
@@ -22,37 +23,51 @@ class Midway:
     figures: dict[str, float]
 
 
-def read_midway(reader: Reader, probes: Probes, reading: Reading) -> Midway:
-    tree = reader.tree(reading)
-    row = pack([tree])
-    with reader.precision():
-        states, layers = reader.model.midway(
-            row.tokens[None], row.positions[None], row.mask[None], {probes.matched, probes.read}
-        )
-    starts = row.branch_starts[0]
-    ends = [start + len(branch) - 1 for start, branch in zip(starts, tree.branches, strict=True)]
-    grades = reader.grades_at(states[0, ends])
-    name_places, meant, statement_places, statements = [], [], [], []
+@dataclass(frozen=True)
+class HintPlaces:
+    """Tokens of a tree: where the problem ends, the names, and the statements with what is known of them."""
+
+    problem_end: int
+    names: list[int]
+    meant: list[float]
+    statements: list[int]
+    hints: list[StatementHint]
+
+
+def hint_places(reader: Reader, reading: Reading, starts: Sequence[int]) -> HintPlaces:
+    """`starts`: the first token of each branch."""
+    places = HintPlaces(_problem_end(reader, reading), [], [], [], [])
     for tool, start, hints in zip(reading.tools, starts, hints_by_tool(reading), strict=True):
         branch = card_branch(tool.quality, tool.privacy, tool.role, reader.contract)
         for hint in hints:
-            statements.append(hint)
-            statement_places.append(start + reader.place(branch, tool.quality, hint.end))
+            places.hints.append(hint)
+            places.statements.append(start + reader.place(branch, tool.quality, hint.end))
             for end, fits in hint.name_ends:
-                name_places.append(start + reader.place(branch, tool.quality, end))
-                meant.append(float(fits))
+                places.names.append(start + reader.place(branch, tool.quality, end))
+                places.meant.append(float(fits))
+    return places
+
+
+def read_midway(reader: Reader, probes: Probes, reading: Reading) -> Midway:
+    tree = reader.tree(reading)
+    row = pack([tree])
+    states, seen = reader.model.midway(*row.inputs(reader.model.device), {probes.matched, probes.read})
+    layers = {number: one.cpu() for number, one in seen.items()}
+    starts = row.branch_starts[0]
+    ends = [start + len(branch) - 1 for start, branch in zip(starts, tree.branches, strict=True)]
+    grades = reader.grades_at(states[0, ends])
+    places = hint_places(reader, reading, starts)
     loss, figures = torch.zeros(()), {}
-    if name_places:
-        problem_end = _problem_end(reader, reading)
+    if places.names:
         matched = layers[probes.matched][0]
-        odds = probes.matches(matched[[problem_end]], matched[name_places])[0]
-        target = torch.tensor(meant)
+        odds = probes.matches(matched[[places.problem_end]], matched[places.names])[0]
+        target = torch.tensor(places.meant)
         loss = loss + F.binary_cross_entropy_with_logits(odds, target)
         figures["matched"] = ((odds > 0) == (target > 0)).float().mean().item()
         if target.any():
             figures["found"] = (odds[target > 0] > 0).float().mean().item()
-    if statements:
-        more, bearing_right = _statement_loss(probes, layers[probes.read][0, statement_places], statements)
+    if places.statements:
+        more, bearing_right = _statement_loss(probes, layers[probes.read][0, places.statements], places.hints)
         loss = loss + more
         figures["bearing"] = bearing_right
     return Midway(grades, loss, figures)

@@ -2,30 +2,25 @@
 
 from bisect import bisect_left
 from collections.abc import Sequence
-from contextlib import AbstractContextManager
 
-import torch
 from torch import Tensor
 
 from ..contract.beliefs import card_branch, grade_segments, problem_prefix, wish_branches, wish_prefix
 from ..contract.load import Contract
 from ..model import Decoder
-from ..packing import Tree, tree_states
+from ..packing import Tree, branch_log_probabilities
 from ..tokenizer import TextTokenizer
 from .rosters import Reading
 from .wishes import Wish
 
 
 class Reader:
-    """`half` computes in bfloat16, twice as fast where the processor has it; grades are still told in float32."""
-
-    def __init__(self, model: Decoder, tokenizer: TextTokenizer, contract: Contract, half: bool = False) -> None:
+    def __init__(self, model: Decoder, tokenizer: TextTokenizer, contract: Contract) -> None:
         self.model = model
         self.contract = contract
         self.encode = tokenizer.encode_segments
         self._ends = tokenizer.ends
-        self._grade_ids = [self.encode(segments)[0] for segments in grade_segments(contract)]
-        self._half = half
+        self.grade_ids = [self.encode(segments)[0] for segments in grade_segments(contract)]
 
     def tree(self, example: Reading | Wish) -> Tree:
         if isinstance(example, Wish):
@@ -40,22 +35,16 @@ class Reader:
 
     def grades(self, trees: Sequence[Tree]) -> list[Tensor]:
         """Log-probabilities [branches, grades] of each tree; a row each, so that attention stays small."""
-        with self.precision():
-            states = [branches for tree in trees for _, branches in tree_states(self.model, [tree], 1)]
-        return [self.grades_at(torch.stack([branch[-1] for branch in branches])) for branches in states]
+        return branch_log_probabilities(self.model, trees, self.grade_ids, most_tokens=1)
 
     def grades_at(self, ends: Tensor) -> Tensor:
-        """[branches, width] -> log-probabilities [branches, grades]"""
-        head = self.model.token_embd.weight if self.model.config.tied else self.model.output.weight
-        return (ends.float() @ head[self._grade_ids].float().T).log_softmax(-1)
+        """[branches, width] -> log-probabilities [branches, grades], on the CPU"""
+        return self.model.logits(ends, self.grade_ids).log_softmax(-1).cpu()
 
     def place(self, branch: Sequence[dict[str, str]], part: str, end: int) -> int:
         """The token that holds the last of `part`'s first `end` code points, in a branch's first text."""
         text = branch[0]["text"]
         return bisect_left(self._ends(text), text.index(part) + end)
-
-    def precision(self) -> AbstractContextManager[None]:
-        return torch.autocast("cpu", dtype=torch.bfloat16, enabled=self._half)
 
 
 def halve_frozen(model: Decoder) -> None:

@@ -88,6 +88,15 @@ class Curriculum:
             self.level = min(1.0, self.level + GROWTH)
 
 
+def card_optimizer(learnt: list[Tensor], probes: Probes, learning_rate: float) -> torch.optim.AdamW:
+    """Groups tell their `initial` rate, from which a schedule goes."""
+    groups = [
+        {"params": learnt, "initial": learning_rate},
+        {"params": list(probes.parameters()), "initial": PROBE_RATE},
+    ]
+    return torch.optim.AdamW(groups, betas=(0.9, 0.98), weight_decay=0.0)
+
+
 ExampleSource = Callable[[Rng, CardSettings, float], Example]
 
 
@@ -95,14 +104,7 @@ def train_cards(reader: Reader, settings: CardSettings, folder: Path, source: Ex
     """Metrics in `cards.jsonl`: loss, share of grades read right, tokens, CPU seconds; at times on unseen material."""
     learnt = [parameter for parameter in reader.model.parameters() if parameter.requires_grad]
     probes = Probes(reader.model.config.width, reader.model.config.layers)
-    optimizer = torch.optim.AdamW(
-        [
-            {"params": learnt, "initial": settings.learning_rate},
-            {"params": list(probes.parameters()), "initial": PROBE_RATE},
-        ],
-        betas=(0.9, 0.98),
-        weight_decay=0.0,
-    )
+    optimizer = card_optimizer(learnt, probes, settings.learning_rate)
     journal = Journal(folder, "cards")
     first, more = journal.resume(reader.model, optimizer)
     probes.load_state_dict(more.get("probes", probes.state_dict()))

@@ -1,0 +1,175 @@
+"""Examples of card reading made beforehand, as compact arrays: a GPU never waits for words.
+
+A file (`.npz`) holds trees one behind another, by rising level of the curriculum, under the fingerprint of what they
+were made with: another vocabulary or contract is refused.
+"""
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, fields
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from ..contract.load import Contract
+from ..packing import Tree
+from .hints import statement_targets
+from .midway import hint_places
+from .reader import Reader
+from .rosters import Reading
+from .train import GRADES, Example, targets_of
+
+
+@dataclass(frozen=True)
+class Packed:
+    """tokens: of all trees; pieces: lengths of each prefix and, behind it, of its branches; branches: of each tree;
+    targets: weights of the grades of each branch; right: 1 or 0 where a branch is a recorded answer, else NaN;
+    levels: of each tree, from 0 to 1; problem_ends: of each tree, where the problem ends within it.
+
+    Hints: how many names each tree has, their places within it, whether each is meant; how many statements, their
+    places, bearings and weights of grades, all zero where none is told.
+    """
+
+    tokens: np.ndarray
+    pieces: np.ndarray
+    branches: np.ndarray
+    targets: np.ndarray
+    right: np.ndarray
+    levels: np.ndarray
+    problem_ends: np.ndarray
+    names: np.ndarray
+    name_places: np.ndarray
+    meant: np.ndarray
+    statements: np.ndarray
+    statement_places: np.ndarray
+    bearings: np.ndarray
+    statement_grades: np.ndarray
+
+    def __len__(self) -> int:
+        return len(self.branches)
+
+    @cached_property
+    def _first_pieces(self) -> np.ndarray:
+        return _starts(self.branches.astype(np.int64) + 1)
+
+    @cached_property
+    def _piece_starts(self) -> np.ndarray:
+        return _starts(self.pieces)
+
+    @cached_property
+    def tree_starts(self) -> np.ndarray:
+        """Where each tree's tokens begin, and the end of the last. [trees + 1]"""
+        return self._piece_starts[self._first_pieces]
+
+    @cached_property
+    def branch_starts(self) -> np.ndarray:
+        """Where each tree's branches begin among all. [trees + 1]"""
+        return _starts(self.branches)
+
+    @cached_property
+    def name_starts(self) -> np.ndarray:
+        return _starts(self.names)
+
+    @cached_property
+    def statement_starts(self) -> np.ndarray:
+        return _starts(self.statements)
+
+    @cached_property
+    def branch_ends(self) -> np.ndarray:
+        """The last token of each branch among all tokens. [branches]"""
+        return np.delete(self._piece_starts[1:] - 1, self._first_pieces[:-1])
+
+    @cached_property
+    def owners(self) -> np.ndarray:
+        """Of each token the branch within its tree, -1 in a prefix. [tokens]"""
+        within = np.arange(len(self.pieces)) - np.repeat(self._first_pieces[:-1], self.branches.astype(np.int64) + 1)
+        return np.repeat((within - 1).astype(np.int16), self.pieces)
+
+    @cached_property
+    def positions(self) -> np.ndarray:
+        """Of each token in its own text: a branch goes on where the prefix ends. [tokens]"""
+        starts = np.repeat(self._piece_starts[:-1].astype(np.int32), self.pieces)
+        prefixes = np.repeat(self.pieces[self._first_pieces[:-1]], self.branches.astype(np.int64) + 1)
+        prefixes[self._first_pieces[:-1]] = 0
+        return np.arange(len(self.tokens), dtype=np.int32) - starts + np.repeat(prefixes, self.pieces)
+
+
+def _starts(lengths: np.ndarray) -> np.ndarray:
+    return np.concatenate([[0], np.cumsum(lengths, dtype=np.int64)])
+
+
+KINDS = {
+    "tokens": np.int32, "pieces": np.int32, "branches": np.uint8, "targets": np.float32, "right": np.float32,
+    "levels": np.float32, "problem_ends": np.int32, "names": np.uint16, "name_places": np.int32, "meant": np.float32,
+    "statements": np.uint16, "statement_places": np.int32, "bearings": np.int64, "statement_grades": np.float32,
+}  # fmt: skip
+
+
+def pack_examples(reader: Reader, examples: Iterable[tuple[float, Example]], most_tokens: int) -> Packed:
+    """Pairs of a level and an example; what is longer than a row is left out."""
+    columns: dict[str, list[np.ndarray]] = {name: [np.zeros((0, *_tail(name)))] for name in KINDS}
+    for level, example in examples:
+        tree = reader.tree(example)
+        if len(tree) <= most_tokens:
+            for name, values in {"levels": [level], **_answers(tree, example), **_hints(reader, tree, example)}.items():
+                columns[name].append(np.asarray(values, KINDS[name]).reshape(-1, *_tail(name)))
+    return Packed(**{name: np.concatenate(parts).astype(KINDS[name]) for name, parts in columns.items()})
+
+
+def _tail(name: str) -> tuple[int, ...]:
+    return (GRADES,) if name in ("targets", "statement_grades") else ()
+
+
+def _answers(tree: Tree, example: Example) -> dict[str, Any]:
+    recorded = isinstance(example, Reading) and example.recorded
+    count = len(tree.branches)
+    return {
+        "tokens": [*tree.prefix, *(token for branch in tree.branches for token in branch)],
+        "pieces": [len(tree.prefix), *map(len, tree.branches)],
+        "branches": [count],
+        "targets": np.zeros((count, GRADES)) if recorded else targets_of(example).numpy(),
+        "right": [tool.value for tool in example.tools] if recorded else [np.nan] * count,
+    }
+
+
+def _hints(reader: Reader, tree: Tree, example: Example) -> dict[str, Any]:
+    if not isinstance(example, Reading) or example.recorded:
+        return {"problem_ends": [0], "names": [0], "statements": [0]}
+    starts = np.cumsum([len(tree.prefix), *map(len, tree.branches[:-1])]).tolist()
+    places = hint_places(reader, example, starts)
+    bearings, grades, graded = statement_targets(places.hints) if places.hints else ([], np.zeros((0, GRADES)), None)
+    return {
+        "problem_ends": [places.problem_end],
+        "names": [len(places.names)],
+        "name_places": places.names,
+        "meant": places.meant,
+        "statements": [len(places.statements)],
+        "statement_places": places.statements,
+        "bearings": bearings,
+        "statement_grades": grades if graded is None else grades * graded[:, None],
+    }
+
+
+def joined(parts: Sequence[Packed]) -> Packed:
+    return Packed(*(np.concatenate([getattr(part, one.name) for part in parts]) for one in fields(Packed)))
+
+
+def fingerprint(metadata: dict[str, Any], contract: Contract) -> str:
+    digest = hashlib.sha256(contract["hash"].encode())
+    for name in ("tokenizer.ggml.tokens", "tokenizer.ggml.merges"):
+        digest.update("\n".join(metadata[name]).encode())
+    return digest.hexdigest()
+
+
+def write_packed(packed: Packed, path: Path, made_with: str) -> None:
+    arrays = {one.name: getattr(packed, one.name) for one in fields(Packed)}
+    np.savez_compressed(path, made_with=np.array(made_with), **arrays)
+
+
+def read_packed(path: Path, made_with: str) -> Packed:
+    with np.load(path, allow_pickle=False) as file:
+        if str(file["made_with"]) != made_with:
+            raise ValueError(f"{path} was packed with another vocabulary or contract: pack again")
+        return Packed(*(file[one.name] for one in fields(Packed)))

@@ -1,0 +1,201 @@
+"""Packed examples teach what the examples themselves teach, and a timed run stays inside its time and goes on."""
+
+import argparse
+import json
+import time
+from dataclasses import replace
+from functools import partial
+from itertools import count
+from pathlib import Path
+
+import numpy as np
+import pytest
+import torch
+
+from orchestra_train.contract.evidence import no_evidence
+from orchestra_train.contract.load import load_contract
+from orchestra_train.gguf_file import GgufModel, tiny_model, write_model
+from orchestra_train.gpu_commands import _train_examples, pack_in_processes, train_in_time
+from orchestra_train.model import add_adapter
+from orchestra_train.reading.batches import batch_loss, batches_of
+from orchestra_train.reading.hints import Probes
+from orchestra_train.reading.midway import read_midway
+from orchestra_train.reading.outcomes import outcome_loss
+from orchestra_train.reading.packed import Packed, fingerprint, pack_examples, read_packed, write_packed
+from orchestra_train.reading.reader import Reader
+from orchestra_train.reading.rosters import Reading, Tool
+from orchestra_train.reading.timed import TimedSettings, train_packed
+from orchestra_train.reading.train import CardSettings, Example, targets_of
+from orchestra_train.reading.wishes import Wish, fresh_wish
+from orchestra_train.tokenizer import TextTokenizer, tiny_tokenizer
+
+BELIEFS = load_contract("beliefs-1")
+METADATA = tiny_tokenizer(BELIEFS["grades"] * 50 + ["Good at sums. Problem: how many?"] * 20, 350)
+CARDS = CardSettings(16, cards=2, start=1.0)
+RECORDED = Reading(
+    "How many?", "law", no_evidence(), tuple(Tool("answer", f"Card {n}.", "any", float(n % 2)) for n in range(3)), True
+)
+WIDTH = 1500
+SETTINGS = TimedSettings(60.0, steps=4, examples=2, width=WIDTH, rows_at_once=2, checkpoint_every=2)
+
+
+def fresh_source() -> GgufModel:
+    torch.manual_seed(0)
+    source = tiny_model("llama", METADATA, seed=1, width=32, feed_forward=64)
+    return source
+
+
+def fresh_reader() -> Reader:
+    source = fresh_source()
+    add_adapter(source.model, rank=4, alpha=8)
+    for part in source.model.projections().values():
+        torch.nn.init.normal_(part.lora_b, std=0.05)
+    return Reader(source.model, TextTokenizer(source.metadata), BELIEFS)
+
+
+def examples() -> list[tuple[float, Example]]:
+    return [*_train_examples(CARDS, range(4)), (1.0, fresh_wish(np.random.default_rng(1), False)), (1.0, RECORDED)]
+
+
+def gradient(reader: Reader) -> torch.Tensor:
+    learnt = [one.grad.flatten() for one in reader.model.parameters() if one.grad is not None]
+    reader.model.zero_grad()
+    return torch.cat(learnt)
+
+
+def test_packed_batches_have_the_loss_and_gradient_of_one_example_at_a_time() -> None:
+    reader = fresh_reader()
+    chances = torch.tensor(BELIEFS["chances"])
+    probes = Probes(reader.model.config.width, reader.model.config.layers)
+    losses = []
+    for _, example in examples():
+        [found] = reader.grades([reader.tree(example)])
+        if isinstance(example, Wish):
+            losses.append(-(targets_of(example) * found).sum(-1).mean())
+        elif example.recorded:
+            losses.append(outcome_loss(found, chances, example))
+        else:
+            midway = read_midway(reader, probes, example)
+            losses.append(-(targets_of(example) * found).sum(-1).mean() + midway.hint_loss / 2)
+    expected = torch.stack(losses).mean()
+    expected.backward()
+    expected_gradient = gradient(reader)
+
+    packed = pack_examples(reader, examples(), WIDTH)
+    total = 0.0
+    for batch in batches_of(packed, range(len(packed)), WIDTH, rows_at_once=2):
+        found = batch_loss(reader, probes, batch)
+        loss = found.answers + found.hints / 2
+        loss.backward()
+        total += loss.item()
+    assert total == pytest.approx(expected.item(), abs=1e-5)
+    assert torch.allclose(gradient(reader), expected_gradient, atol=1e-5)
+
+
+def test_processes_pack_what_one_packs_and_a_file_gives_it_back(tmp_path: Path) -> None:
+    reader = fresh_reader()
+    alone, together = (pack_in_processes(reader, CARDS, WIDTH, processes) for processes in (1, 3))
+    write_packed(alone, tmp_path / "train.npz", "made with this")
+    for other in (together, read_packed(tmp_path / "train.npz", "made with this")):
+        for name, value in vars(alone).items():
+            if isinstance(value, np.ndarray):
+                assert np.array_equal(getattr(other, name), value, equal_nan=True), name
+
+
+def test_a_pack_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
+    reader = fresh_reader()
+    packed = pack_examples(reader, examples()[-1:], WIDTH)
+    write_packed(packed, tmp_path / "train.npz", fingerprint(METADATA, BELIEFS))
+    other = tiny_tokenizer(["another corpus"] * 20, 300)
+    with pytest.raises(ValueError, match="another vocabulary"):
+        read_packed(tmp_path / "train.npz", fingerprint(other, BELIEFS))
+
+
+def test_what_is_longer_than_a_row_is_left_out() -> None:
+    reader = fresh_reader()
+    long = replace(RECORDED, problem="Good at sums? " * 900)
+    assert len(pack_examples(reader, [(0.0, long), (1.0, RECORDED)], WIDTH)) == 1
+
+
+def packed_file() -> tuple[Reader, Packed]:
+    reader = fresh_reader()
+    return reader, pack_examples(reader, _train_examples(CARDS, range(CARDS.steps)), WIDTH)
+
+
+def test_a_killed_run_goes_on_to_the_same_losses_and_weights(tmp_path: Path) -> None:
+    whole, packed = packed_file()
+    lines = train_packed(whole, packed, SETTINGS, tmp_path / "whole").read()
+    # As if it had been killed behind its checkpoint: the schedule is that of four steps.
+    cut = fresh_reader()
+    checkpoint = tmp_path / "cut" / "timed.pt"
+
+    class Killed(Exception):
+        pass
+
+    def packed_until_two() -> None:
+        from orchestra_train.journal import Journal
+
+        log = Journal.log
+
+        def log_and_die(self: Journal, now: int, **figures: float) -> None:
+            log(self, now, **figures)
+            if now == 2:
+                raise Killed
+
+        with pytest.MonkeyPatch.context() as patched:
+            patched.setattr(Journal, "log", log_and_die)
+            train_packed(cut, packed, SETTINGS, tmp_path / "cut")
+
+    with pytest.raises(Killed):
+        packed_until_two()
+    assert torch.load(checkpoint, weights_only=True)["step"] == 2
+    again = fresh_reader()
+    resumed = train_packed(again, packed, SETTINGS, tmp_path / "cut").read()
+    assert [(line["step"], line["loss"]) for line in resumed] == [(line["step"], line["loss"]) for line in lines]
+    for name, value in whole.model.state_dict().items():
+        assert torch.equal(again.model.state_dict()[name], value), name
+
+
+def test_time_that_is_spent_ends_a_run_and_counts_after_a_kill(tmp_path: Path) -> None:
+    reader, packed = packed_file()
+    settings = replace(SETTINGS, steps=None, seconds=20.0)
+    # A clock that goes on by a second whenever it is asked.
+    lines = train_packed(reader, packed, settings, tmp_path, partial(next, count(1000.0))).read()
+    assert len(lines) > 2
+    assert 12 < lines[-1]["seconds"] <= 20
+    # All of its time lies behind it: there is nothing to go on with.
+    assert train_packed(fresh_reader(), packed, settings, tmp_path, partial(next, count(0.0))).read() == lines
+
+
+def test_the_whole_command_in_miniature_exports_and_reports(tmp_path: Path) -> None:
+    source = fresh_source()
+    write_model(source, tmp_path / "base.gguf", "F32")
+    reader, packed = packed_file()
+    made_with = fingerprint(METADATA, BELIEFS)
+    write_packed(packed, tmp_path / "train.npz", made_with)
+    # So few steps can be seen in what was learnt alone.
+    write_packed(packed, tmp_path / "unseen.npz", made_with)
+    arguments = argparse.Namespace(
+        base=tmp_path / "base.gguf",
+        packed=tmp_path,
+        out=tmp_path / "out",
+        origin=None,
+        rank=4,
+        device="cpu",
+        half=False,
+        threads=1,
+        minutes=10.0,
+        steps=6,
+        examples=4,
+        rows_at_once=4,
+        learning_rate=3e-2,
+        start=1.0,
+        episodes=2,
+        seed=1,
+    )
+    report = train_in_time(arguments, time.monotonic())
+    assert all(gate["ok"] for gate in report["gates"])
+    assert report["trained"]["steps"] == 6
+    written = json.loads((tmp_path / "out" / "report.json").read_text())
+    assert (written["gates"], written["trained"]) == (report["gates"], report["trained"])
+    assert (tmp_path / "out" / "adapter.gguf").stat().st_size > 1000
