@@ -20,9 +20,10 @@ from .filters import Kept, component_filter, paper_filter
 from .journal import Journal
 from .model import Decoder
 from .policy import Policy, Turn
-from .processes import gather_parts, own_part, sum_gradients, sum_values
+from .processes import gather_parts, own_part, sum_values
 from .reward import Array, Group, Preference, RunningSpread, advantages
 from .rollout import Rollout
+from .sharding import begin_step, clip_gradients, sum_gradients
 from .world.decide import realised_utility
 from .world.episode import Episode, Run, fresh_episode
 from .world.roster import WorldShape
@@ -68,16 +69,17 @@ def reinforce(model: Decoder, play_step: Callable[[int], Batch], settings: GrpoS
     first, more = journal.resume(model, optimizer)
     spread = RunningSpread(**{**more, "parts": np.array(more["parts"])}) if more else RunningSpread()
     for step in journal.steps(first, settings.steps):
+        begin_step(model)
         batch = play_step(step)
         weights, kept = _weigh(batch.measured, settings, spread)
         optimizer.zero_grad()
         loss, entropy = sum_values(*batch.backward(weights))
-        sum_gradients(learnt)
-        norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0)
+        sum_gradients(model)
+        norm = clip_gradients(learnt, 1.0)
         if any(kept):
             optimizer.step()
         share = float(np.mean(kept))
-        journal.log(step, loss=loss, entropy=entropy, gradient_norm=norm.item(), **batch.figures, groups_kept=share)
+        journal.log(step, loss=loss, entropy=entropy, gradient_norm=norm, **batch.figures, groups_kept=share)
         if (step + 1) % settings.checkpoint_every == 0 or step + 1 == settings.steps:
             saved = asdict(spread)
             journal.save(step + 1, model, optimizer, {**saved, "parts": saved["parts"].tolist()})

@@ -12,6 +12,7 @@ from torch.optim import Optimizer
 from tqdm import tqdm
 
 from .processes import is_first
+from .sharding import laid_out_like, whole
 
 
 class Journal:
@@ -33,7 +34,14 @@ class Journal:
                 self.metrics.unlink(missing_ok=True)
             return 0, {}
         saved = torch.load(self._checkpoint, map_location="cpu", weights_only=True)
-        model.load_state_dict(saved["model"], strict=False)
+        known = dict(model.named_parameters())
+        model.load_state_dict(
+            {name: laid_out_like(value, known[name]) for name, value in saved["model"].items()}, strict=False
+        )
+        learnt = [one for group in optimizer.param_groups for one in group["params"]]
+        for number, state in saved["optimizer"]["state"].items():
+            for name, value in state.items():
+                state[name] = laid_out_like(value, learnt[number])
         optimizer.load_state_dict(saved["optimizer"])
         if is_first():
             kept = [line for line in self.read() if line["step"] < saved["step"]]
@@ -42,11 +50,17 @@ class Journal:
 
     def save(self, step: int, model: nn.Module, optimizer: Optimizer, more: dict[str, Any] | None = None) -> None:
         """`step` is the next one. Written beside and renamed, so that a kill leaves the old one whole."""
+        # Frozen adapters too: what lies in the base file alone need not be kept.
+        kept = {
+            name: whole(value) for name, value in model.named_parameters() if value.requires_grad or "lora_" in name
+        }
+        moments = optimizer.state_dict()
+        moments["state"] = {
+            number: {name: whole(value) for name, value in state.items()} for number, state in moments["state"].items()
+        }
         if not is_first():
             return
-        # Frozen adapters too: what lies in the base file alone need not be kept.
-        learnt = {name: value for name, value in model.named_parameters() if value.requires_grad or "lora_" in name}
-        state = {"step": step, "model": learnt, "optimizer": optimizer.state_dict(), "more": more or {}}
+        state = {"step": step, "model": kept, "optimizer": moments, "more": more or {}}
         fresh = self._checkpoint.with_suffix(".part")
         torch.save(state, fresh)
         os.replace(fresh, self._checkpoint)

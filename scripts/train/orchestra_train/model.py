@@ -6,6 +6,7 @@ from dataclasses import dataclass
 import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
+from torch.utils.checkpoint import checkpoint
 
 
 @dataclass(frozen=True)
@@ -144,13 +145,17 @@ def _rotate(x: Tensor, turn: tuple[Tensor, Tensor], interleaved: bool) -> Tensor
     cos, sin = turn
     first, second = (x[..., ::2], x[..., 1::2]) if interleaved else x.chunk(2, -1)
     turned = first * cos - second * sin, second * cos + first * sin
-    return torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)
+    return (torch.stack(turned, -1).flatten(-2) if interleaved else torch.cat(turned, -1)).to(x.dtype)
 
 
 class Decoder(nn.Module):
-    """`precision` is what products are computed in; weights keep their own."""
+    """`precision` is what products are computed in; weights keep their own.
+
+    Where it `recomputes`, a backward pass makes what lies inside a block again instead of having kept it.
+    """
 
     precision: torch.dtype = torch.float32
+    recomputes: bool = False
 
     def __init__(self, config: ModelConfig) -> None:
         super().__init__()
@@ -209,10 +214,12 @@ class Decoder(nn.Module):
         angles = positions[:, None, :, None] * self.config.rope_base ** (-half / self.config.head_width)
         x = self.token_embd(tokens)
         hidden = torch.zeros_like(mask, dtype=x.dtype).masked_fill(~mask, float("-inf"))[:, None]
-        turn = angles.cos().to(x.dtype), angles.sin().to(x.dtype)
+        turn = angles.cos(), angles.sin()
         seen = {}
         for number, (block, past) in enumerate(zip(self.blk, pasts or [None] * len(self.blk), strict=True), 1):
-            x = block(x, turn, hidden, past)
+            # What is kept of the past must not be added twice.
+            again = self.recomputes and past is None
+            x = checkpoint(block, x, turn, hidden, use_reentrant=False) if again else block(x, turn, hidden, past)
             if number in layers:
                 seen[number] = x
         return self.output_norm(x), seen

@@ -19,7 +19,8 @@ from .contract.load import Contract
 from .journal import Journal
 from .model import Decoder
 from .policy import Policy, Turn
-from .processes import own_part, sum_gradients, sum_values
+from .processes import own_part, sum_values
+from .sharding import begin_step, clip_gradients, sum_gradients
 from .world.episode import Run, fresh_episode
 from .world.roster import WorldShape
 
@@ -69,6 +70,7 @@ def imitate(
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * warm_up * max(0.1, 1 - step / settings.steps)
         optimizer.zero_grad()
+        begin_step(policy.model)
         loss = 0.0
         own = own_part(examples)
         for start in range(0, len(own), settings.at_once):
@@ -76,11 +78,11 @@ def imitate(
             part = pupil.warm_start_loss(piece) * pupil.targets(piece) / pupil.targets(examples)
             part.backward()
             loss += part.item()
-        sum_gradients(learnt)
+        sum_gradients(policy.model)
         [loss] = sum_values(loss)
-        norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0)
+        norm = clip_gradients(learnt, 1.0)
         optimizer.step()
-        journal.log(step, loss=loss, gradient_norm=norm.item())
+        journal.log(step, loss=loss, gradient_norm=norm)
         if (step + 1) % settings.checkpoint_every == 0 or step + 1 == settings.steps:
             journal.save(step + 1, pupil.model, optimizer)
     return journal

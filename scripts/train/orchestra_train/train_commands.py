@@ -17,6 +17,7 @@ from .policy import BeliefsPolicy, Policy, SlotsPolicy
 from .processes import is_first, join_processes, leave_processes
 from .reward import REWARDS
 from .sft import SftSettings, train_sft
+from .sharding import shard, wants_sharding
 from .smoke import smoke
 from .tokenizer import TextTokenizer
 from .world.roster import WHOLE_WORLD
@@ -43,12 +44,16 @@ def add_training_commands(commands: Any) -> None:
     _add_policy_arguments(export)
     export.add_argument("--format", choices=("adapter", *FORMATS), default="adapter")
     export.add_argument("--file", type=Path, required=True)
-    export.set_defaults(run=_export)
+    export.set_defaults(run=_export, recompute=False, shard=False)
 
 
 def _training_parser(commands: Any, name: str, words: str) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=words)
     _add_policy_arguments(parser)
+    parser.add_argument("--recompute", action="store_true", help="less memory for a third more time")
+    parser.add_argument(
+        "--shard", action="store_true", help="several processes: each holds a part of the model (FSDP2)"
+    )
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--episodes", type=int, default=8, help="a step")
     parser.add_argument("--learning-rate", type=float, default=3e-4)
@@ -83,6 +88,9 @@ def open_model(arguments: argparse.Namespace, stages: tuple[str, ...]) -> GgufMo
         if source.model.load_state_dict(learnt, strict=False).unexpected_keys:
             raise SystemExit(f"{found[-1]} was trained with another --rank or --base")
     place(source.model, pick_device(arguments.device), arguments.half)
+    source.model.recomputes = arguments.recompute
+    if arguments.shard or wants_sharding():
+        shard(source.model)
     return source
 
 

@@ -9,13 +9,17 @@ from test_training import SHAPE, SLOTS, fresh_policy
 from orchestra_train.grpo import GrpoSettings, train_grpo
 from orchestra_train.processes import join_processes, leave_processes
 from orchestra_train.sft import SftSettings, train_sft
+from orchestra_train.sharding import shard
 
 
 def main() -> None:
     torch.set_num_threads(1)
     join_processes()
     kind, folder = sys.argv[1], Path(sys.argv[2])
-    policy = fresh_policy()
+    how = sys.argv[3]
+    policy = fresh_policy(adapter="adapter" in how)
+    if "sharded" in how:
+        shard(policy.model)
     if kind == "sft":
         train_sft(policy, SHAPE, SLOTS, SftSettings(6, episodes=5, at_once=2), folder)
     else:
