@@ -34,7 +34,7 @@ def add_function_commands(commands: Any) -> None:
     parser.add_argument("--reward", choices=REWARDS, default="gated_gdpo")
     parser.add_argument("--filter", choices=FILTERS, default="component")
     parser.add_argument("--seed", type=int, default=1)
-    parser.set_defaults(run=_train)
+    parser.set_defaults(run=_train, recompute=False, shard=False)
 
 
 def _train(arguments: argparse.Namespace) -> None:

@@ -48,7 +48,7 @@ def tiny_model(architecture: str, tokenizer: dict[str, Any], seed: int, **shape:
     sizes = {"layers": 2, "width": 64, "feed_forward": 160, "heads": 4, "kv_heads": 2, "head_width": 16, **shape}
     vocabulary = len(tokenizer["tokenizer.ggml.tokens"])
     config = ModelConfig(architecture, vocabulary, **sizes, rope_base=10_000.0, norm_epsilon=2.0**-17, context=4096)
-    return GgufModel(random_model(config, seed), {**_shape_metadata(config), **tokenizer})
+    return GgufModel(random_model(config, seed), {**shape_metadata(config), **tokenizer})
 
 
 def write_model(source: GgufModel, path: Path, file_format: str) -> None:
@@ -142,7 +142,7 @@ def _config(metadata: dict[str, Any], tied: bool) -> ModelConfig:
     )
 
 
-def _shape_metadata(config: ModelConfig) -> dict[str, Any]:
+def shape_metadata(config: ModelConfig) -> dict[str, Any]:
     shape = {
         "block_count": config.layers,
         "context_length": config.context,

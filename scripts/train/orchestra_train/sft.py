@@ -70,7 +70,7 @@ def imitate(
         for group in optimizer.param_groups:
             group["lr"] = settings.learning_rate * warm_up * max(0.1, 1 - step / settings.steps)
         optimizer.zero_grad()
-        begin_step(policy.model)
+        begin_step(pupil.model)
         loss = 0.0
         own = own_part(examples)
         for start in range(0, len(own), settings.at_once):
@@ -78,7 +78,7 @@ def imitate(
             part = pupil.warm_start_loss(piece) * pupil.targets(piece) / pupil.targets(examples)
             part.backward()
             loss += part.item()
-        sum_gradients(policy.model)
+        sum_gradients(pupil.model)
         [loss] = sum_values(loss)
         norm = clip_gradients(learnt, 1.0)
         optimizer.step()

@@ -13,6 +13,7 @@ from tokenizers.trainers import BpeTrainer
 NORMAL = 1
 CONTROL = 3
 USER_DEFINED = 4
+UNUSED = 5
 CONTROL_TOKENS = ("<|endoftext|>", "<|im_start|>", "<|im_end|>")
 # What a user-defined token looks like that works as markup.
 _TAG = re.compile(r"<.+>|\[.+\]")

@@ -9,8 +9,9 @@ import torch
 
 from .contract.load import load_contract
 from .device import add_device_arguments, pick_device, place
-from .gguf_file import FORMATS, GgufModel, read_model, write_adapter, write_model
+from .gguf_file import FORMATS, GgufModel, write_adapter, write_model
 from .grpo import GrpoSettings, train_grpo
+from .hf_file import read_base
 from .journal import Journal
 from .model import add_adapter
 from .policy import BeliefsPolicy, Policy, SlotsPolicy
@@ -52,7 +53,10 @@ def _training_parser(commands: Any, name: str, words: str) -> argparse.ArgumentP
     _add_policy_arguments(parser)
     parser.add_argument("--recompute", action="store_true", help="less memory for a third more time")
     parser.add_argument(
-        "--shard", action="store_true", help="several processes: each holds a part of the model (FSDP2)"
+        "--shard",
+        action="store_true",
+        default=wants_sharding(),
+        help="several processes: each holds a part of the model (FSDP2)",
     )
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--episodes", type=int, default=8, help="a step")
@@ -67,7 +71,7 @@ def _add_policy_arguments(parser: argparse.ArgumentParser) -> None:
 
 
 def add_model_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--base", type=Path, required=True, help="GGUF to start from; Llama or Qwen3")
+    parser.add_argument("--base", type=Path, required=True, help="GGUF, or a Qwen3 in Hugging Face's form")
     parser.add_argument("--rank", type=int, default=16, help="of the adapter; 0 trains every weight")
     parser.add_argument("--out", type=Path, required=True, help="folder of checkpoints, metrics and plots")
     add_device_arguments(parser)
@@ -79,7 +83,7 @@ def open_model(arguments: argparse.Namespace, stages: tuple[str, ...]) -> GgufMo
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     join_processes()
-    source = read_model(arguments.base)
+    source = read_base(arguments.base)
     if arguments.rank > 0:
         add_adapter(source.model, arguments.rank, alpha=2 * arguments.rank)
     found = [path for stage in stages if (path := arguments.out / f"{stage}.pt").exists()]
@@ -89,7 +93,7 @@ def open_model(arguments: argparse.Namespace, stages: tuple[str, ...]) -> GgufMo
             raise SystemExit(f"{found[-1]} was trained with another --rank or --base")
     place(source.model, pick_device(arguments.device), arguments.half)
     source.model.recomputes = arguments.recompute
-    if arguments.shard or wants_sharding():
+    if arguments.shard:
         shard(source.model)
     return source
 
