@@ -92,6 +92,8 @@ def train_grpo(policy: Policy, shape: WorldShape, contract: Contract, settings: 
     def play_step(step: int) -> Batch:
         rng = np.random.default_rng([settings.seed, 1, step])
         episodes = [fresh_episode(rng, shape) for _ in range(settings.episodes)]
+        if isinstance(policy, WritingPolicy):
+            policy.sampler.take_weights(policy.model)
         groups = player(policy, episodes, settings.rollouts, contract, rng)
         return Batch(
             measure(groups),

@@ -115,10 +115,11 @@ class BeliefsPolicy:
 class SlotsPolicy:
     """`slots-1` and `slots-2`: the whole roster in the prompt, each call scored by the masked product."""
 
-    def __init__(self, model: Decoder, tokenizer: TextTokenizer, contract: Contract) -> None:
+    def __init__(self, model: Decoder, tokenizer: TextTokenizer, contract: Contract, thinks: bool = False) -> None:
         self.model = model
         self._tokenizer = tokenizer
         self._contract = contract
+        self._thinks = thinks
 
     def tree(self, turn: Turn) -> Tree:
         run, contract = turn.run, self._contract
@@ -126,7 +127,7 @@ class SlotsPolicy:
         wish = phrase_preference(run.episode.weights, run.episode.instruction, contract)
         prompt = PromptInput(run.episode.problem, "", run.evidence, cards, wish, self.model.config.context)
         # The engine closes the thought of a policy that does not think.
-        segments = [*render_prompt(prompt, contract), *thought_segments(contract)]
+        segments = [*render_prompt(prompt, contract), *([] if self._thinks else thought_segments(contract))]
         calls = [choice_segments(choice["role"], choice["id"], contract) for choice in turn.choices]
         encode = self._tokenizer.encode_segments
         return Tree(encode(segments), [encode(call) for call in calls])

@@ -29,6 +29,11 @@ def leave_processes() -> None:
         dist.destroy_process_group()
 
 
+def wait_for_all() -> None:
+    if dist.is_initialized():
+        dist.barrier()
+
+
 def count() -> int:
     return dist.get_world_size() if dist.is_initialized() else 1
 

@@ -10,11 +10,15 @@ from .world.episode import Run
 
 @dataclass(frozen=True)
 class Written:
-    """A call as a policy wrote it, token by token; without a choice it was malformed, for this reason."""
+    """A call as a policy wrote it, token by token; without a choice it was malformed, for this reason.
+
+    `log_probabilities` are those of another engine that drew the tokens.
+    """
 
     ids: tuple[int, ...]
     choice: dict[str, Any] | None
     reason: str = ""
+    log_probabilities: tuple[float, ...] | None = None
 
 
 @dataclass

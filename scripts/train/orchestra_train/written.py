@@ -1,11 +1,12 @@
 """A policy that writes its calls freely, as an 8B with thoughts does, instead of choosing among scored ones.
 
 What it writes may be no call at all. Such a run ends there with outcome 0 and stays in its group, where the released
-code of ToolOrchestra takes it out of the batch; its advantage falls on the malformed turn alone. No key-value cache:
-for models of tests; a large one needs an engine for its rollouts.
+code of ToolOrchestra takes it out of the batch; its advantage falls on the malformed turn alone. A large model needs
+an engine for its rollouts (`sampling`).
 """
 
 from collections.abc import Sequence
+from dataclasses import replace
 
 import numpy as np
 import torch
@@ -15,39 +16,43 @@ from .contract.cut import trim
 from .contract.load import Contract
 from .contract.parse import parse_decision
 from .model import Decoder
-from .packing import Tree, tree_states
+from .passages import Passage, own_log_probabilities
 from .policy import SlotsPolicy, Turn
-from .processes import own_part
+from .processes import gather_parts, own_part
 from .rollout import Rollout, Written
+from .sampling import Prompt, Sampler, TorchSampler
 from .tokenizer import TextTokenizer
 from .world.episode import Episode, Run
 
 MOST_TOKENS = 64
+# Texts of another engine: no token weighs more than this for having become likelier.
+IMPORTANCE_CAP = 2.0
 
 
 class WritingPolicy(SlotsPolicy):
     """`slots-1` and `slots-2` over the whole vocabulary. Log-probabilities are those of ordinary tokens."""
 
-    def __init__(self, model: Decoder, tokenizer: TextTokenizer, contract: Contract, most: int = MOST_TOKENS) -> None:
-        super().__init__(model, tokenizer, contract)
-        self._most = most
+    def __init__(
+        self,
+        model: Decoder,
+        tokenizer: TextTokenizer,
+        contract: Contract,
+        most: int = MOST_TOKENS,
+        sampler: Sampler | None = None,
+        thinks: bool = False,
+    ) -> None:
+        super().__init__(model, tokenizer, contract, thinks)
+        self.sampler = sampler or TorchSampler(model, tokenizer, stop_text(contract), most)
 
-    @torch.no_grad()
     def write(self, turns: Sequence[Turn], rng: np.random.Generator) -> list[Written]:
-        """Sampled at temperature 1 without cuts, so that the distribution is the one that is trained."""
-        return [self._write(turn, rng) for turn in turns]
-
-    def _write(self, turn: Turn, rng: np.random.Generator) -> Written:
-        prefix = self.tree(turn).prefix
-        close = trim(self._contract["chat"]["callClose"])
-        ids: list[int] = []
-        text = ""
-        while len(ids) < self._most and close not in text:
-            states = self.model(torch.tensor([[*prefix, *ids]], device=self.model.device))[0, -1]
-            chances = self.model.logits(states).double().softmax(-1).cpu().numpy()
-            ids.append(int(rng.choice(len(chances), p=chances / chances.sum())))
-            text = self._tokenizer.decode(ids)
-        return self.read(turn, ids, text)
+        """Each process has its part written; all get all."""
+        seeds = rng.integers(2**31, size=len(turns)).tolist()
+        prompts = [Prompt(tuple(self.tree(turn).prefix), seed) for turn, seed in zip(turns, seeds, strict=True)]
+        sampled = gather_parts(self.sampler.sample(own_part(prompts)), len(prompts))
+        return [
+            replace(self.read(turn, one.ids, self._tokenizer.decode(one.ids)), log_probabilities=one.log_probabilities)
+            for turn, one in zip(turns, sampled, strict=True)
+        ]
 
     def read(self, turn: Turn, ids: Sequence[int], text: str) -> Written:
         offered = {(choice["role"], choice["id"]): choice for choice in turn.choices}
@@ -57,15 +62,18 @@ class WritingPolicy(SlotsPolicy):
             return Written(tuple(ids), None, decision["reason"])
         return Written(tuple(ids), offered[decision["role"], decision["slot"]])
 
-    def written_log_probabilities(self, turns: Sequence[Turn], written: Sequence[Written]) -> list[Tensor]:
-        """Of each whole text, differentiable; a scalar a turn, on the CPU."""
-        trees = [Tree(self.tree(turn).prefix, [list(one.ids)]) for turn, one in zip(turns, written, strict=True)]
-        found = []
-        for (end, [branch]), one in zip(tree_states(self.model, trees, 2048), written, strict=True):
-            scores = self.model.logits(torch.cat([end[None], branch[:-1]])).log_softmax(-1)
-            ids = torch.tensor(one.ids, device=scores.device)
-            found.append(scores.gather(1, ids[:, None]).sum().cpu())
-        return found
+    def token_log_probabilities(self, turns: Sequence[Turn], written: Sequence[Written]) -> list[Tensor]:
+        """Of each whole text, token by token, differentiable, on the CPU."""
+        passages = [
+            Passage(tuple(self.tree(turn).prefix), one.ids, (True,) * len(one.ids))
+            for turn, one in zip(turns, written, strict=True)
+        ]
+        return own_log_probabilities(self.model, passages)
+
+
+def stop_text(contract: Contract) -> str:
+    """What ends a call."""
+    return trim(contract["chat"]["callClose"])
 
 
 def play_written(
@@ -75,15 +83,16 @@ def play_written(
         [Rollout(number, Run(one.again(rng), contract, rng)) for _ in range(rollouts)]
         for number, one in enumerate(episodes)
     ]
-    for rollout in (one for group in groups for one in group):
-        while not rollout.run.done and rollout.malformed is None:
-            turn = rollout.turn()
-            [written] = policy.write([turn], rng)
+    going = [one for group in groups for one in group]
+    while going:
+        turns = [rollout.turn() for rollout in going]
+        for rollout, turn, written in zip(going, turns, policy.write(turns, rng), strict=True):
             rollout.decisions.append((turn, written))
             if written.choice is None:
                 rollout.malformed = written.reason
             else:
                 rollout.run.step(written.choice)
+        going = [rollout for rollout in going if not rollout.run.done and rollout.malformed is None]
     return groups
 
 
@@ -102,8 +111,19 @@ def written_backward(
     for first in range(0, len(own), at_once):
         piece = own[first : first + at_once]
         turns, texts, advantages = zip(*piece, strict=True)
-        rows = policy.written_log_probabilities(turns, texts)
-        total = -sum(weight * row for weight, row in zip(advantages, rows, strict=True)) / len(samples)
+        rows = policy.token_log_probabilities(turns, texts)
+        parts = [
+            weight * (_importance(row, text) * row).sum()
+            for weight, row, text in zip(advantages, rows, texts, strict=True)
+        ]
+        total = -sum(parts) / len(samples)
         total.backward()
         loss += total.item()
     return loss
+
+
+def _importance(row: Tensor, text: Written) -> Tensor:
+    """How much likelier each token is here than where it was drawn, up to a bound; one where it was drawn here."""
+    if text.log_probabilities is None:
+        return torch.ones_like(row)
+    return (row.detach() - torch.tensor(text.log_probabilities)).exp().clamp(max=IMPORTANCE_CAP)

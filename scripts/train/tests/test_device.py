@@ -102,7 +102,7 @@ def choosing_loss(model: Decoder) -> torch.Tensor:
 
 def written_loss(model: Decoder) -> torch.Tensor:
     policy = WritingPolicy(model, TOKENIZER, SLOTS)
-    return torch.stack(policy.written_log_probabilities(turns(1), [Written((5, 6, 7), None)])).sum()
+    return torch.stack(policy.token_log_probabilities(turns(1), [Written((5, 6, 7), None)])).sum()
 
 
 LOSSES: dict[str, Loss] = {

@@ -116,12 +116,12 @@ def test_only_the_malformed_turn_of_a_run_is_blamed() -> None:
 def test_the_probability_of_a_text_is_the_product_of_its_tokens() -> None:
     policy, turn = WritingPolicy(SOURCE.model, TOKENIZER, SLOTS), first_turn()
     ids, prefix = [5, 11, 7], policy.tree(turn).prefix
-    [found] = policy.written_log_probabilities([turn], [Written(tuple(ids), None)])
+    [found] = policy.token_log_probabilities([turn], [Written(tuple(ids), None)])
     expected = 0.0
     for place, token in enumerate(ids):
         scores = SOURCE.model.logits(SOURCE.model(torch.tensor([prefix + ids[:place]]))[0, -1]).log_softmax(-1)
         expected += scores[token].item()
-    assert found.item() == pytest.approx(expected, abs=1e-4)
+    assert found.sum().item() == pytest.approx(expected, abs=1e-4)
 
 
 def test_grpo_takes_a_step_with_malformed_runs_in_the_batch(tmp_path: Path) -> None:
