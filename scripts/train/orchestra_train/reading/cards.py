@@ -68,9 +68,9 @@ def read_card(card: Card, subject: str) -> float:
 class CardShape:
     """How a card for a problem's subject is drawn: how the subject is told, and how much else is said."""
 
-    named: float = 0.65
+    named: float = 0.5
     by_group: float = 0.12
-    by_whole: float = 0.18
+    by_whole: float = 0.26
     most_others: int = 4
     measured: float = 0.15
     aside: float = 0.2
@@ -104,14 +104,16 @@ def relative_card(rng: Rng, subject: str, subjects: list[str], unseen: bool) -> 
     """One line: a grade on the whole, and where the tool is above or below it."""
     whole = int(rng.integers(1, 4))
     first, second = _shuffled(rng, [subject, *_others(rng, subject, subjects, 1, siblings=False)])
-    best = worded(rng, "best", unseen).replace("{d}", _name(rng, first, unseen))
-    worst = worded(rng, "worst", unseen).replace("{d}", _name(rng, second, unseen))
-    parts = [
-        Statement((OVERALL,), CHANCES[whole], worded(rng, f"overall {whole}", unseen)),
-        Statement((first,), CHANCES[whole + 1], best),
-        Statement((second,), CHANCES[whole - 1], worst),
-    ]
-    return Card((Statement((), None, f"{parts[0].text}; {best}, {worst}"), *(_silent(part) for part in parts)))
+    names = (_name(rng, first, unseen), _name(rng, second, unseen))
+    best = worded(rng, "best", unseen).replace("{d}", names[0])
+    worst = worded(rng, "worst", unseen).replace("{d}", names[1])
+    overall = worded(rng, f"overall {whole}", unseen)
+    told = (
+        Statement((OVERALL,), CHANCES[whole], ""),
+        Statement((first,), CHANCES[whole + 1], ""),
+        Statement((second,), CHANCES[whole - 1], ""),
+    )
+    return Card((Statement((first, second), None, f"{overall}; {best}, {worst}", names), *told))
 
 
 def report_card(rng: Rng, subject: str, subjects: list[str], unseen: bool) -> Card:
@@ -149,10 +151,6 @@ def _entry(rng: Rng, about: str, unseen: bool) -> Statement:
     percent = int(rng.integers(5, 100))
     name = _name(rng, about, unseen)
     return Statement((about,), percent / 100, f"{name} {percent}%", (name,))
-
-
-def _silent(statement: Statement) -> Statement:
-    return Statement(statement.about, statement.chance, "")
 
 
 def _others(rng: Rng, subject: str, subjects: list[str], count: int, siblings: bool) -> list[str]:

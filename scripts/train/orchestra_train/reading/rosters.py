@@ -42,7 +42,7 @@ class Reading:
 @dataclass(frozen=True)
 class ReadingShape:
     card: CardShape = CardShape()
-    relative: float = 0.06
+    relative: float = 0.1
     reported: float = 0.15
     evidence: float = 0.3
     helper: float = 0.15

@@ -57,14 +57,14 @@ def shape_at(level: float) -> ReadingShape:
     """From two plain sentences at level 0 to everything at 1."""
     late = max(0.0, 2 * level - 1)
     card = CardShape(
-        named=0.85 - 0.2 * level,
+        named=0.85 - 0.35 * level,
         by_group=0.12 * level,
-        by_whole=0.15 + 0.03 * level,
+        by_whole=0.15 + 0.11 * level,
         most_others=1 + round(3 * level),
         measured=0.15 * level,
         aside=0.2 * level,
     )
-    return ReadingShape(card, relative=0.06 * late, reported=0.15 * late, evidence=0.3 * late, helper=0.15 * late)
+    return ReadingShape(card, relative=0.1 * late, reported=0.15 * late, evidence=0.3 * late, helper=0.15 * late)
 
 
 def fresh_example(rng: Rng, settings: CardSettings, level: float) -> Example:

@@ -1,7 +1,8 @@
 """How cards, evidence and wishes are worded, written down in `texts/wordings.txt`.
 
 A `[section]` there has a wording a line; those behind a bar are never shown in training. `{d}` is a subject, `{p}` a
-percentage, `{n}` a count of ten, `{q}` a question, `{a}` and `{b}` are numbers. Grades go from worst to best.
+percentage, `{n}` a count of ten, `{q}` a question, `{a}` and `{b}` are numbers; of `<a/b/c>` one is taken. Grades go
+from worst to best.
 """
 
 import re
@@ -17,6 +18,7 @@ Choice = TypeVar("Choice")
 Halves = tuple[tuple[str, ...], tuple[str, ...]]
 
 TEXTS = Path(__file__).with_name("texts")
+_ALTERNATIVES = re.compile(r"<([^<>]*/[^<>]*)>")
 _HEAD = re.compile(r"\[([a-z0-9 ]+)\]")
 
 
@@ -25,7 +27,8 @@ def choose(rng: Rng, options: Sequence[Choice]) -> Choice:
 
 
 def worded(rng: Rng, section: str, unseen: bool) -> str:
-    return choose(rng, SECTIONS[section][unseen])
+    line = choose(rng, SECTIONS[section][unseen])
+    return _ALTERNATIVES.sub(lambda found: choose(rng, found[1].split("/")), line)
 
 
 def halved(lines: Sequence[str]) -> Halves:
