@@ -52,6 +52,10 @@ interface Rule {
   readonly objection: Objection;
 }
 
+/** The field that sets a limit; of those that no field sets there is none. */
+export const paramOfLimit = (limit: string): { readonly param?: string } =>
+  limit === 'capabilities' || limit === 'max_cost_usd_per_day' ? {} : { param: `preferences.${limit}` };
+
 /** Removes every slot that a hard limit or the request's needs forbid. A slot is reported under the first that does. */
 export function maskSlots(slots: readonly Slot[], preferences: EffectivePreferences, needs: Needs): MaskedSlots {
   const writers = new Map(slots.map((slot) => [slot.id, slot]));

@@ -1,6 +1,6 @@
 import { addUsd, formatUsd, type NanoUsd, zeroUsd } from '../cost/money.ts';
 import { OrchestraError, toOrchestraError } from '../errors.ts';
-import { type LimitApplied, maskSlots } from '../preferences/limits.ts';
+import { type LimitApplied, maskSlots, paramOfLimit } from '../preferences/limits.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { RunClock } from './clock.ts';
 import type { ForcingLimit } from './in-time.ts';
@@ -11,7 +11,9 @@ import type { RunState } from './run-state.ts';
 /** Before anything was spent: the hard limits leave nobody who could answer. */
 export function nobodyAdmissible(limits: readonly LimitApplied[]): OrchestraError {
   const applied = limits.filter(({ removed }) => removed.length > 0);
-  const reasons = applied.map(({ limit, removed }) => `${limit} removed ${removed.map(({ slot }) => slot).join(', ')}`);
+  const reasons = applied.map(
+    ({ limit, removed }) => `${limit} removed ${removed.map(({ slot, reason }) => `${slot} (${reason})`).join(', ')}`,
+  );
   const because = reasons.length > 0 ? `: ${reasons.join('; ')}` : '; none is configured';
   return new OrchestraError('limits_unsatisfiable', `No slot is left that could answer${because}.`, {
     details: { removed: Object.fromEntries(applied.map(({ limit, removed }) => [limit, removed])) },
@@ -22,8 +24,8 @@ export function nobodyAdmissible(limits: readonly LimitApplied[]): OrchestraErro
 /** Names the field only where it alone is to blame; what a request needs is spread over several. */
 function paramOf(applied: readonly LimitApplied[]): { readonly param?: string } {
   const [only, ...others] = applied;
-  if (!only || others.length > 0 || only.limit === 'capabilities') return {};
-  return { param: `preferences.${only.limit}` };
+  if (!only || others.length > 0) return {};
+  return paramOfLimit(only.limit);
 }
 
 /**

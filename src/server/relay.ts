@@ -1,6 +1,6 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
 import { OrchestraError } from '../errors.ts';
-import { maskSlots, type Needs } from '../preferences/limits.ts';
+import { maskSlots, type Needs, paramOfLimit } from '../preferences/limits.ts';
 import { isPrivate } from '../preferences/privacy.ts';
 import type { RelayResponse } from '../upstream/relay.ts';
 import type { JsonObject, RelayPath } from '../upstream/relay-request.ts';
@@ -82,11 +82,13 @@ function checkLimits({ slot }: RelayedModel, preferences: RelayFacts['preference
   const { admissible, applied } = maskSlots([slot], preferences, needs);
   if (admissible.length > 0) return;
   const [limit] = applied;
-  const reason = limit?.removed[0]?.reason ?? 'it is not admitted';
-  const isMoney = limit?.limit.startsWith('max_cost_usd') === true && slot.rates !== undefined;
-  const wayOut = isMoney ? ' Leave it out, or use a key whose money is not limited.' : '';
-  throw new OrchestraError('limits_unsatisfiable', `${limit?.limit} removed \`${slot.id}\`: ${reason}.${wayOut}`, {
-    param: (isMoney ? (needs.unpriced ?? needs.unsized) : undefined) ?? `preferences.${limit?.limit}`,
+  const { limit: name = '', removed = [] } = limit ?? {};
+  const reason = removed[0]?.reason ?? 'it is not admitted';
+  // A model of known price falls under money only by what the request holds.
+  const field = name.startsWith('max_cost_usd') && slot.rates ? (needs.unpriced ?? needs.unsized) : undefined;
+  const wayOut = field === undefined ? '' : ' Leave it out, or use a key whose money is not limited.';
+  throw new OrchestraError('limits_unsatisfiable', `${name} removed \`${slot.id}\`: ${reason}.${wayOut}`, {
+    ...(field === undefined ? paramOfLimit(name) : { param: field }),
     details: { limits: applied.map(limitReport) },
   });
 }
