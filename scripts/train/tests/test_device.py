@@ -13,8 +13,10 @@ from torch.utils._pytree import tree_leaves
 from orchestra_train.contract.load import load_contract
 from orchestra_train.device import place
 from orchestra_train.gguf_file import tiny_model
+from orchestra_train.lanes import Lanes
 from orchestra_train.model import Decoder, add_adapter
 from orchestra_train.packing import pack
+from orchestra_train.passages import Passage, own_log_probabilities
 from orchestra_train.policy import BeliefsPolicy, SlotsPolicy
 from orchestra_train.reading.batches import batch_loss, batches_of
 from orchestra_train.reading.hints import Probes
@@ -105,6 +107,15 @@ def written_loss(model: Decoder) -> torch.Tensor:
     return torch.stack(policy.token_log_probabilities(turns(1), [Written((5, 6, 7), None)])).sum()
 
 
+def passages_loss(model: Decoder) -> torch.Tensor:
+    """Of texts that lanes wrote, read in between."""
+    lanes = Lanes(model, [[5, 6, 7]], copies=2)
+    written = lanes.write([0, 1], lambda _, scores: scores.argmax(-1).tolist(), end=2, most=3)
+    lanes.read([[8], []])
+    passages = [Passage((5, 6, 7), (*ids, 8), (*[True] * len(ids), False)) for ids in written.values()]
+    return torch.cat(own_log_probabilities(model, passages)).sum()
+
+
 LOSSES: dict[str, Loss] = {
     "cards": reading_loss,
     "packed cards": packed_loss_of,
@@ -112,6 +123,7 @@ LOSSES: dict[str, Loss] = {
     "beliefs grpo": choosing_loss,
     "slots sft": lambda model: SlotsPolicy(model, TOKENIZER, SLOTS).warm_start_loss(turns(2)),
     "written": written_loss,
+    "passages": passages_loss,
 }
 
 

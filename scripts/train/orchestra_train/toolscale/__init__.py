@@ -1,1 +1,1 @@
-"""Function-call tasks in ten domains: executable tools over a small database, golden calls, three checks."""
+"""Function-call tasks in ten domains: tools that work on a small database, three checks, and a policy that learns."""

@@ -45,7 +45,7 @@ def evaluate(policy: FunctionPolicy, pool: TaskPool) -> Row:
     by_group: dict[str, list[FinishedRun]] = defaultdict(list)
     for start in range(0, len(cases), AT_ONCE):
         piece = cases[start : start + AT_ONCE]
-        for case, [run] in zip(piece, play(policy, piece, 1, [0], likeliest), strict=True):
+        for case, [run] in zip(piece, play(policy, piece, 1, [0, start], likeliest), strict=True):
             for group in ("all", f"level {case.task['level']}", case.domain.name):
                 by_group[group].append(run)
     return {group: {"tasks": len(runs), **means(runs)} for group, runs in sorted(by_group.items())}
