@@ -58,7 +58,7 @@ async function open(config: EmbeddingConfig, modelsFolder: string): Promise<Embe
   try {
     const { path: modelPath, entry } = await findModel(config.path, modelsFolder);
     const known = entry?.embedding;
-    return await startEmbedder({
+    const embedder = await startEmbedder({
       modelPath,
       threads: config.threads ?? threadsFor(availableParallelism()),
       mostTokens: config.context ?? known?.mostTokens ?? unknownMostTokens,
@@ -67,6 +67,9 @@ async function open(config: EmbeddingConfig, modelsFolder: string): Promise<Embe
         document: config.document ?? known?.instructions?.document ?? '',
       },
     });
+    if (embedder.info.dimensions > 0) return embedder;
+    await embedder.close();
+    return `${config.path} ranks texts and gives no vectors`;
   } catch (error) {
     if (error instanceof EngineFailure || error instanceof DownloadFailure) return error.message;
     throw error;

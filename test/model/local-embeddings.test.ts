@@ -3,9 +3,11 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { afterAll, beforeAll, describe, expect, test } from 'vitest';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
+import { tinyModel, writeModel } from '../support/gguf/tiny-model.ts';
 
 /** Sentence embeddings of the configuration, through the served API. */
 describe('an entry of `embeddings`', () => {
+  const reranker = writeModel(tinyModel({ words: ['good', 'bad'], rightEnd: 'good' }));
   const folder = mkdtempSync(join(tmpdir(), 'orchestra-embeddings-'));
   let gateway: TestGateway;
   beforeAll(async () => {
@@ -16,6 +18,7 @@ describe('an entry of `embeddings`', () => {
           plain: { path: 'all-minilm-l6-v2' },
           instructed: { path: 'all-minilm-l6-v2', query: 'query: ', context: 32 },
           missing: { path: '/nowhere/e5.gguf' },
+          ranking: { path: reranker.path, context: 128 },
         },
         tools: { docs: { kind: 'local_search', folders: [folder], embedding: 'instructed' } },
         relay: ['local/*'],
@@ -26,6 +29,7 @@ describe('an entry of `embeddings`', () => {
   afterAll(async () => {
     await gateway.close();
     rmSync(folder, { recursive: true });
+    reranker.remove();
   });
   const embed = (model: string, input: string | string[], others: object = {}) =>
     gateway.client.embeddings.create({ model: `local/${model}`, input, ...others });
@@ -66,7 +70,9 @@ describe('an entry of `embeddings`', () => {
     const chat = gateway.client.chat.completions.create({ model: 'local/plain', messages });
     await expect(chat).rejects.toThrow(/^400 `local\/plain` serves \/v1\/embeddings only/);
     await expect(embed('missing', 'x')).rejects.toMatchObject({ status: 404 });
-    expect(gateway.notes.join('\n')).toMatch(/embeddings\.missing is left out: .*\/nowhere\/e5\.gguf/);
+    const notes = gateway.notes.join('\n');
+    expect(notes).toMatch(/embeddings\.missing is left out: .*\/nowhere\/e5\.gguf/);
+    expect(notes).toMatch(/embeddings\.ranking is left out: .* ranks texts and gives no vectors/);
   });
 
   test('finds documents, and the operator is told where it reads the beginning only', async () => {

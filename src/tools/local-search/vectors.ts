@@ -13,7 +13,7 @@ export interface VectorIndex {
 
 /** Texts less alike than this have nothing to do with each other. */
 const leastLikeness = 0.3;
-/** So many at a time, so that a query waits for a few texts at most. */
+/** So many at a time, then they can be found. */
 const batchSize = 4;
 
 export function createVectorIndex(embedder: Embedder, signal: AbortSignal): VectorIndex {
