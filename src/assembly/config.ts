@@ -88,8 +88,9 @@ const localModelSchema = z.strictObject({
   path: z.string().describe('an id of models/downloads.json or a path to a GGUF'),
   context: z.int().min(512).default(4096),
   sequences: z.int().min(1).max(64).default(1),
-  temperature: z.number().min(0).max(2).default(0.7).describe('where a request says nothing, as is `top_p`'),
+  temperature: z.number().min(0).max(2).default(0.7).describe('where a request says nothing, as are the next two'),
   top_p: z.number().gt(0).max(1).default(0.95),
+  frequency_penalty: z.number().min(-2).max(2).default(0).describe('against repetition'),
   device: z.enum(['cpu', 'cuda']).optional(),
   threads: z.int().min(1).optional(),
 });

@@ -98,8 +98,14 @@ export function defaultConfig(environment: Environment): DefaultConfig {
   return { config, disabled: disabledChoices(known, isSet) };
 }
 
-/** Its makers' advice for sampling; hotter, so small a model loses its thread. */
-const smol = { path: 'smollm2-135m-instruct', context: 4096, temperature: 0.2, top_p: 0.9 };
+/** Its makers' advice for sampling: hotter, so small a model loses its thread. It also turns in circles where it may. */
+const smol = {
+  path: 'smollm2-135m-instruct',
+  context: 4096,
+  temperature: 0.2,
+  top_p: 0.9,
+  frequency_penalty: 0.3,
+};
 /** What it has not said by then it will not say. */
 const smolOutputTokens = 256;
 

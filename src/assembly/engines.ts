@@ -77,7 +77,9 @@ export function localExpert(
   engines: ReadonlyMap<string, InferenceEngine>,
 ): Expert | undefined {
   const [engine, model] = [engines.get(name), models[name]];
-  return engine && model && createLocalExpert(engine, { temperature: model.temperature, topP: model.top_p });
+  if (!engine || !model) return undefined;
+  const { temperature, top_p: topP, frequency_penalty: frequencyPenalty } = model;
+  return createLocalExpert(engine, { temperature, topP, frequencyPenalty });
 }
 
 /** The driver's device file: where it is, a CPU fallback would be an unpleasant surprise. */

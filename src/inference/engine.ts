@@ -122,6 +122,12 @@ export interface GenerateRequest {
   readonly stop: readonly string[];
   readonly seed: number;
   /**
+   * -2 to 2, 0 by default: taken from the logit of what the answer holds already, the first once, the second each time that
+   * it does. Log probabilities are those after it.
+   */
+  readonly presencePenalty?: number | undefined;
+  readonly frequencyPenalty?: number | undefined;
+  /**
    * 0 to 20: text comes with its tokens' chances, and so many alternatives to each; fewer where all others together have a
    * chance below 1 in 100,000. Left out: without.
    */

@@ -20,6 +20,9 @@ export interface GeneratePlan {
   readonly newGrammar: (() => LlamaGrammarEvaluationState) | undefined;
 }
 
+/** The sampler reads them for every token. */
+const mostPenalised = 4_096;
+
 /** What a request needs of its model. */
 export interface GenerateParts {
   readonly template: ChatTemplate;
@@ -68,7 +71,14 @@ export async function* generateText(
   const cachedTokens = sequence.cachedPrefix(prompt);
   const { temperature, topP, seed, topLogprobs, toolUse } = request;
   const grammar = newGrammar && (calls ? whileIn(calls, newGrammar) : newGrammar());
-  const sampling = { temperature, topP, seed, ...(grammar && { grammarEvaluationState: grammar }) };
+  const said: Token[] = [];
+  const sampling = {
+    temperature,
+    topP,
+    seed,
+    ...(grammar && { grammarEvaluationState: grammar }),
+    ...penaltyOn(said, request),
+  };
   const recorder = topLogprobs === undefined ? undefined : new LogprobRecorder(topLogprobs, tokens);
   const written = recorder
     ? recorder.sample(sequence, prompt, sampling, signal)
@@ -80,6 +90,7 @@ export async function* generateText(
   let ended = false;
   for await (const token of written) {
     outputTokens++;
+    said.push(token);
     ended = tokens.isEnd(token);
     if (ended) break;
     yield* writer.push(token);
@@ -88,6 +99,14 @@ export async function* generateText(
   yield* writer.flush();
   const usage = { promptTokens: prompt.length - cachedTokens, cachedTokens, outputTokens };
   yield { type: 'end', finishReason: reasonOf(ended || isDone(), called()), usage };
+}
+
+/** Before the first token there is nothing to hold against anybody. */
+function penaltyOn(said: Token[], { presencePenalty = 0, frequencyPenalty = 0, maxTokens }: GenerateRequest) {
+  if (presencePenalty === 0 && frequencyPenalty === 0) return {};
+  const maxPunishTokens = Math.min(maxTokens, mostPenalised);
+  const punishTokens = () => said.slice(-mostPenalised);
+  return { repeatPenalty: { punishTokens, maxPunishTokens, penalty: 1, presencePenalty, frequencyPenalty } };
 }
 
 const reasonOf = (isComplete: boolean, called: boolean): 'stop' | 'length' | 'tool_calls' =>

@@ -9,7 +9,7 @@ export interface SequenceLimits {
   readonly prefillChunkTokens: number;
 }
 
-export interface Sampling extends Pick<SequenceEvaluateOptions, 'grammarEvaluationState'> {
+export interface Sampling extends Pick<SequenceEvaluateOptions, 'grammarEvaluationState' | 'repeatPenalty'> {
   readonly temperature: number;
   readonly topP: number;
   readonly seed: number;

@@ -74,6 +74,8 @@ export function checkGenerateRequest(request: Omit<GenerateRequest, 'signal'>): 
   requireInteger('maxTokens', request.maxTokens, 1, 2 ** 31 - 1);
   requireNumber('temperature', request.temperature, 0, 2);
   requireNumber('topP', request.topP, Number.MIN_VALUE, 1);
+  requireNumber('presencePenalty', request.presencePenalty ?? 0, -2, 2);
+  requireNumber('frequencyPenalty', request.frequencyPenalty ?? 0, -2, 2);
   if (request.topLogprobs !== undefined) requireInteger('topLogprobs', request.topLogprobs, 0, 20);
   if (request.toolUse) checkToolUse(request.toolUse, request.jsonSchema !== undefined);
   require(request.stop.length <= mostStops, `there can be at most ${mostStops} stop strings`);

@@ -15,6 +15,7 @@ import type { Expert, ExpertRequest } from './expert.ts';
 export interface UsualSampling {
   readonly temperature: number;
   readonly topP: number;
+  readonly frequencyPenalty: number;
 }
 
 /** A GGUF of our own as an expert. Of the client's options it knows those of sampling and tools; odd values count as left out. */
@@ -36,6 +37,8 @@ export function createLocalExpert(engine: InferenceEngine, usual: UsualSampling)
 const sampling = z.object({
   temperature: z.number().min(0).max(2).optional().catch(undefined),
   top_p: z.number().gt(0).max(1).optional().catch(undefined),
+  presence_penalty: z.number().min(-2).max(2).optional().catch(undefined),
+  frequency_penalty: z.number().min(-2).max(2).optional().catch(undefined),
   stop: z
     .union([z.string().transform((word) => [word]), z.array(z.string())])
     .transform((words) => words.filter((word) => word !== ''))
@@ -56,9 +59,10 @@ const sampling = z.object({
 function samplingOf(options: Readonly<Record<string, unknown>>, usual: UsualSampling) {
   const parsed = sampling.parse(options);
   const { temperature = usual.temperature, top_p: topP = usual.topP } = parsed;
+  const { presence_penalty: presencePenalty, frequency_penalty: frequencyPenalty = usual.frequencyPenalty } = parsed;
   const { stop, seed = randomInt(2 ** 31), response_format: jsonSchema } = parsed;
   const topLogprobs = parsed.logprobs ? parsed.top_logprobs : undefined;
-  return { temperature, topP, stop, seed, jsonSchema, topLogprobs };
+  return { temperature, topP, presencePenalty, frequencyPenalty, stop, seed, jsonSchema, topLogprobs };
 }
 
 const functionTool = z.object({

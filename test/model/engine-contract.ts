@@ -20,6 +20,7 @@ import {
   generateRequest,
   story,
   templateless,
+  wavering,
 } from './tiny-models.ts';
 
 import { toolsContract } from './tools-contract.ts';
@@ -80,6 +81,7 @@ export function engineContract(name: string, start: Start): void {
   describe(name, () => {
     describe('score', () => scoring(withEngine(start, story)));
     describe('generate', () => generation(withEngine(start, story)));
+    describe('penalties', () => penalties(withEngine(start, wavering)));
     describe('endless text', () => endlessText(withEngine(start, endless, { contextTokens: 256 })));
     describe('the cache', () => caching(withEngine(start, attentive, { contextTokens: 4_096, sequences: 2 })));
     describe('sharing', () => sharing(withEngine(start, attentive, { contextTokens: 4_096, sequences: 4 })));
@@ -289,6 +291,25 @@ function structuredText(engine: () => InferenceEngine): void {
       kind: 'schema',
       message: expect.stringContaining(message),
     });
+  });
+}
+
+function penalties(engine: () => InferenceEngine): void {
+  test.each([
+    [{}, 'aaaa'],
+    [{ presencePenalty: 1 }, 'abaa'],
+    [{ frequencyPenalty: 1 }, 'abab'],
+    [{ frequencyPenalty: 1, topLogprobs: 0 }, 'abab'],
+    [{ frequencyPenalty: 1, presencePenalty: -1 }, 'aabb'],
+  ])('%j makes it write %s', async (changes, expected) => {
+    const { text } = await generated(engine(), generateRequest({ maxTokens: 4, ...changes }));
+    expect(text).toBe(expected);
+  });
+
+  test('are refused beyond what OpenAI takes', async () => {
+    for (const changes of [{ presencePenalty: 2.1 }, { frequencyPenalty: Number.NaN }]) {
+      await expect(generated(engine(), generateRequest(changes))).rejects.toMatchObject({ kind: 'invalid' });
+    }
   });
 }
 

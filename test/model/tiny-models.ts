@@ -33,6 +33,12 @@ export const story = (): Buffer =>
 export const prefersB = (changes: Partial<TinyAdapterOptions> = {}): Buffer =>
   tinyAdapter({ words, after: ':', next: 'b', logit: 4, ...changes });
 
+/** Likes `a` a little better than `b`, and both better than anything else. */
+export const wavering = (): Buffer => {
+  const likings = { a: 2, b: 1.2 };
+  return tinyModel({ words, script: { '\n': likings, a: likings, b: likings } });
+};
+
 /** Says `x y😀` for ever, the emoji in four byte tokens. */
 export const endless = (): Buffer =>
   tinyModel({

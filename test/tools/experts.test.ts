@@ -49,7 +49,7 @@ function engineThat(generate: InferenceEngine['generate']): InferenceEngine {
 }
 
 const local = async (generate: InferenceEngine['generate']): Promise<Stage> => ({
-  expert: createLocalExpert(engineThat(generate), { temperature: 0.3, topP: 0.8 }),
+  expert: createLocalExpert(engineThat(generate), { temperature: 0.3, topP: 0.8, frequencyPenalty: 0.1 }),
   close: async () => {},
 });
 
@@ -170,10 +170,13 @@ describe('a local expert', () => {
   }
 
   test('reads the options of sampling', async () => {
-    const options = { temperature: 0, top_p: 0.5, stop: 'END', seed: 3 };
+    const penalties = { presence_penalty: 1, frequency_penalty: -2 };
+    const options = { temperature: 0, top_p: 0.5, stop: 'END', seed: 3, ...penalties };
     expect(await generateRequest(options)).toMatchObject({
       temperature: 0,
       topP: 0.5,
+      presencePenalty: 1,
+      frequencyPenalty: -2,
       stop: ['END'],
       seed: 3,
       maxTokens: 50,
@@ -182,9 +185,9 @@ describe('a local expert', () => {
   });
 
   test('takes odd options as left out, samples as is usual for it and draws a seed of its own', async () => {
-    const odd = { temperature: 9, top_p: 'x', stop: 4, seed: -1, tools: [] };
+    const odd = { temperature: 9, top_p: 'x', frequency_penalty: 3, stop: 4, seed: -1, tools: [] };
     const first = await generateRequest(odd);
-    expect(first).toMatchObject({ temperature: 0.3, topP: 0.8, stop: [] });
+    expect(first).toMatchObject({ temperature: 0.3, topP: 0.8, frequencyPenalty: 0.1, stop: [] });
     expect((await generateRequest({})).seed).not.toBe(first.seed);
   });
 

@@ -29,7 +29,7 @@ const tool = () =>
   createAnswerTool({
     slot: aSlot({ id: 'answer-3', contextTokens: 512 }),
     contract,
-    expert: createLocalExpert(engine, { temperature: 0.7, topP: 0.95 }),
+    expert: createLocalExpert(engine, { temperature: 0.7, topP: 0.95, frequencyPenalty: 0 }),
   });
 
 test('a GGUF answers as an expert, up to its tokens', async () => {
