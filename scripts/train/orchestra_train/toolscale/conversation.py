@@ -70,7 +70,7 @@ def call_turn(call: Call, contract: Contract) -> list[Segment]:
 
 
 def answer_turn(words: str, contract: Contract) -> list[Segment]:
-    return [_text(words), *trusted(turn_end(contract), contract["chat"]["controlTags"])]
+    return merge_texts([_text(words), *trusted(turn_end(contract), contract["chat"]["controlTags"])])
 
 
 def expert_turn(step: Spoken, contract: Contract) -> list[Segment]:
