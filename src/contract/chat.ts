@@ -17,8 +17,11 @@ export const toolCall = z.looseObject({
   function: z
     .looseObject({
       name: z.string(),
-      /** Agents sometimes replay parsed arguments; the wire wants a string. */
-      arguments: z.unknown().transform((value) => (typeof value === 'string' ? value : JSON.stringify(value ?? {}))),
+      /** Agents sometimes replay parsed arguments, or none; the wire wants a string. */
+      arguments: z
+        .unknown()
+        .optional()
+        .transform((value) => (typeof value === 'string' ? value : JSON.stringify(value ?? {}))),
     })
     .optional(),
 });

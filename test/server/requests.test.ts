@@ -216,6 +216,12 @@ describe('messages', () => {
     expect(spec.messages[1]?.tool_calls?.[0]?.function?.arguments).toBe('{"city":"Oslo"}');
   });
 
+  test('G08 a call without arguments has none', async () => {
+    const bare = { ...call, function: { name: 'city_temp' } };
+    const spec = await specOf({ messages: [...user('a'), { role: 'assistant', tool_calls: [bare] }, tool] });
+    expect(spec.messages[1]?.tool_calls?.[0]?.function?.arguments).toBe('{}');
+  });
+
   test('G10 an image URL may be a plain string', async () => {
     const content = [{ type: 'image_url', image_url: 'https://example.org/a.png' }];
     const spec = await specOf({ messages: [{ role: 'user', content }] });
