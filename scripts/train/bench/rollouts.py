@@ -13,44 +13,13 @@ import time
 
 import numpy as np
 import torch
-from transformers import LlamaConfig, LlamaForCausalLM
+from setting import EPISODES, ROLLOUTS, bench_model, fresh_groups, stock_model
+from transformers import LlamaForCausalLM
 
 from orchestra_train.contract.load import load_contract
-from orchestra_train.gguf_file import tiny_model
-from orchestra_train.model import ModelConfig
 from orchestra_train.policy import SlotsPolicy
 from orchestra_train.rollout import Rollout
-from orchestra_train.tokenizer import TextTokenizer, tiny_tokenizer
-from orchestra_train.world.episode import Run, fresh_episode
-from orchestra_train.world.roster import WorldShape
-
-EPISODES, ROLLOUTS = 4, 8
-SHAPE = WorldShape(slots=(4, 4), helpers=False, failures=0, limited=0)
-
-
-def stock_model(config: ModelConfig) -> LlamaForCausalLM:
-    """Equal in shape; what its weights are does not change the time."""
-    return LlamaForCausalLM(
-        LlamaConfig(
-            vocab_size=config.vocabulary,
-            hidden_size=config.width,
-            intermediate_size=config.feed_forward,
-            num_hidden_layers=config.layers,
-            num_attention_heads=config.heads,
-            num_key_value_heads=config.kv_heads,
-            head_dim=config.head_width,
-            max_position_embeddings=config.context,
-            tie_word_embeddings=True,
-        )
-    ).eval()
-
-
-def fresh_groups(policy_rules: dict, rng: np.random.Generator) -> list[list[Rollout]]:
-    episodes = [fresh_episode(rng, SHAPE) for _ in range(EPISODES)]
-    return [
-        [Rollout(number, Run(one.again(rng), policy_rules, rng)) for _ in range(ROLLOUTS)]
-        for number, one in enumerate(episodes)
-    ]
+from orchestra_train.tokenizer import TextTokenizer
 
 
 def state_of(rollout: Rollout) -> str:
@@ -108,11 +77,9 @@ def main() -> None:
     torch.set_num_threads(1)
     rules = load_contract("slots-2")
     rng = np.random.default_rng(0)
-    words = [slot.quality for _ in range(100) for slot in fresh_episode(rng, SHAPE).slots]
-    shape = {"layers": arguments.layers, "width": arguments.width, "feed_forward": 3 * arguments.width}
-    source = tiny_model("llama", tiny_tokenizer(words, 2000), seed=1, heads=4, kv_heads=4, head_width=64, **shape)
+    source = bench_model(arguments.layers, arguments.width)
     policy = SlotsPolicy(source.model, TextTokenizer(source.metadata), rules)
-    peer = stock_model(source.model.config)
+    peer = stock_model(source.model)
     for turns in (1, 2):
         seconds: dict[str, list[float]] = {"ours": [], "stock": []}
         for repeat in range(arguments.repeats):

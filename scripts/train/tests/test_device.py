@@ -15,7 +15,7 @@ from orchestra_train.device import place
 from orchestra_train.gguf_file import tiny_model
 from orchestra_train.lanes import Lanes
 from orchestra_train.model import Decoder, add_adapter
-from orchestra_train.packing import pack
+from orchestra_train.packing import Row, batch_inputs
 from orchestra_train.passages import Passage, own_log_probabilities
 from orchestra_train.policy import BeliefsPolicy, SlotsPolicy
 from orchestra_train.reading.batches import batch_loss, batches_of
@@ -144,14 +144,11 @@ def test_a_step_computes_on_the_models_device_and_brings_the_loss_back(kind: str
 
 def test_the_far_device_notices_a_tensor_that_was_left_on_the_cpu() -> None:
     model = far_model("llama")
-    row = pack(
-        [
-            Reader(model, TOKENIZER, BELIEFS).tree(
-                fresh_reading(np.random.default_rng(1), ProblemSource({}, False), 3, ReadingShape(), unseen=False)
-            )
-        ]
-    )
+    reading = fresh_reading(np.random.default_rng(1), ProblemSource({}, False), 3, ReadingShape(), unseen=False)
+    row = Row()
+    row.add(Reader(model, TOKENIZER, BELIEFS).tree(reading))
+    tokens, positions, mask = batch_inputs([row], torch.device("cpu"))
     with pytest.raises(RuntimeError, match="device"):
-        model(row.tokens[None])
+        model(tokens)
     with pytest.raises(RuntimeError, match="device"):
-        model(row.tokens[None].to(FAR), row.positions[None].to(FAR), row.mask[None])
+        model(tokens.to(FAR), positions.to(FAR), mask)

@@ -17,7 +17,7 @@ from orchestra_train.contract.load import load_contract
 from orchestra_train.gguf_file import GgufModel, tiny_model, write_model
 from orchestra_train.gpu_commands import _train_examples, pack_in_processes, train_in_time
 from orchestra_train.model import add_adapter
-from orchestra_train.reading.batches import batch_loss, batches_of
+from orchestra_train.reading.batches import batch_loss, batches_of, rows_of
 from orchestra_train.reading.hints import Probes
 from orchestra_train.reading.midway import read_midway
 from orchestra_train.reading.outcomes import outcome_loss
@@ -199,3 +199,7 @@ def test_the_whole_command_in_miniature_exports_and_reports(tmp_path: Path) -> N
     written = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (written["gates"], written["trained"]) == (report["gates"], report["trained"])
     assert (tmp_path / "out" / "adapter.gguf").stat().st_size > 1000
+
+
+def test_rows_hold_what_fits_and_long_trees_stand_alone() -> None:
+    assert list(rows_of([4, 4, 9, 3], 8)) == [[0, 1], [2], [3]]

@@ -18,7 +18,15 @@ from orchestra_train.contract.beliefs import (
 )
 from orchestra_train.contract.load import load_contract
 from orchestra_train.gguf_file import GgufModel, tiny_model, write_model
-from orchestra_train.packing import Tree, branch_log_probabilities, choice_log_probabilities, rows_of
+from orchestra_train.model import PART, _attend
+from orchestra_train.packing import (
+    Places,
+    Tree,
+    batches_of,
+    branch_log_probabilities,
+    choice_log_probabilities,
+    shared_rows,
+)
 from orchestra_train.policy import BeliefsPolicy, SlotsPolicy, Turn, _between
 from orchestra_train.tokenizer import TextTokenizer, tiny_tokenizer
 from orchestra_train.world.episode import Run, fresh_episode
@@ -46,9 +54,28 @@ def some_turns(count: int) -> list[Turn]:
     return turns
 
 
+def family(tails: int) -> list[Tree]:
+    """Prompts of one beginning that end differently, with calls that share their first words; and one of another."""
+    rng = np.random.default_rng(7)
+    beginning, calls = rng.integers(300, size=40).tolist(), [[1, 2, 3, 4], [1, 2, 5, 4], [1, 6, 4], [7]]
+    ends = [rng.integers(300, size=length).tolist() for length in range(3, 3 + tails)]
+    return [*(Tree(beginning + end, calls) for end in ends), Tree(rng.integers(300, size=9).tolist(), calls[:2])]
+
+
 def alone(source: GgufModel, ids: list[int]) -> torch.Tensor:
     """Log-probabilities of the next token behind an unpacked row."""
     return source.model.logits(source.model(torch.tensor([ids]))[0, -1])
+
+
+def product_alone(source: GgufModel, tree: Tree, choice: list[int]) -> torch.Tensor:
+    """The engine's rule, each factor from an unpacked row."""
+    total = torch.zeros(())
+    for place, token in enumerate(choice):
+        allowed = sorted({other[place] for other in tree.branches if other[:place] == choice[:place]})
+        if len(allowed) > 1:
+            step = alone(source, tree.prefix + choice[:place])[allowed].log_softmax(-1)
+            total = total + step[allowed.index(token)]
+    return total
 
 
 def test_branches_in_a_packed_row_equal_rows_of_their_own(source: GgufModel) -> None:
@@ -82,14 +109,7 @@ def test_the_masked_product_sums_to_one_and_equals_the_engine_rule(source: GgufM
     [scores] = choice_log_probabilities(source.model, [tree])
     assert scores.exp().sum().item() == pytest.approx(1, abs=1e-5)
     for choice, score in zip(tree.branches, scores.tolist(), strict=True):
-        total = 0.0
-        for place, token in enumerate(choice):
-            allowed = sorted({other[place] for other in tree.branches if other[:place] == choice[:place]})
-            if len(allowed) == 1:
-                continue
-            step = alone(source, tree.prefix + choice[:place])[allowed].log_softmax(-1)
-            total += step[allowed.index(token)].item()
-        assert score == pytest.approx(total, abs=1e-4)
+        assert score == pytest.approx(product_alone(source, tree, choice).item(), abs=1e-4)
 
 
 def test_masked_grades_are_equal_in_the_engine(source: GgufModel, tmp_path: Path) -> None:
@@ -146,9 +166,56 @@ def test_both_policies_give_probabilities_with_a_gradient(source: GgufModel) -> 
         assert math.isfinite(policy.warm_start_loss(turns).item())
 
 
-def test_rows_hold_what_fits_and_long_trees_stand_alone() -> None:
-    trees = [Tree([0] * length, []) for length in (4, 4, 9, 3)]
-    assert list(rows_of(trees, 8)) == [[0, 1], [2], [3]]
+def test_rows_are_computed_together_while_they_fit_and_a_longer_one_alone() -> None:
+    assert list(batches_of([3, 4, 4, 9], 8)) == [slice(0, 2), slice(2, 3), slice(3, 4)]
+    assert list(batches_of([], 8)) == []
+
+
+def test_what_begins_alike_stands_in_a_row_once() -> None:
+    [(row, places)] = shared_rows([Tree([1, 2, 3], [[4, 5], [4, 6]]), Tree([1, 2, 3, 9], [[4]])])
+    assert row.tokens == [1, 2, 3, 4, 5, 6, 9, 4]
+    assert row.depths == [0, 1, 2, 3, 4, 4, 3, 4]
+    assert places == {0: Places(2, [[3, 4], [3, 5]]), 1: Places(6, [[7]])}
+    assert row.mask()[5].nonzero()[0].tolist() == [0, 1, 2, 3, 5]
+
+
+def test_trees_with_little_in_common_have_rows_of_their_own() -> None:
+    rows = shared_rows(
+        [Tree([1, 2, 3, 4], []), Tree([1, 2, 8, 9], []), Tree([1, 2, 3], []), Tree([1, 2, 3], [[5] * 3])]
+    )
+    assert [sorted(places) for _, places in rows] == [[0, 2], [1], [3]]
+
+
+@pytest.mark.parametrize("most_tokens", [1, 150, 100_000])
+def test_trees_that_share_a_row_or_a_batch_score_as_rows_of_their_own(source: GgufModel, most_tokens: int) -> None:
+    trees = family(3)
+    assert len(shared_rows(trees)) == 2
+    together = choice_log_probabilities(source.model, trees, most_tokens)
+    for tree, scores in zip(trees, together, strict=True):
+        singles = [product_alone(source, tree, choice).item() for choice in tree.branches]
+        assert scores.tolist() == pytest.approx(singles, abs=2e-5)
+
+
+def test_gradients_of_trees_that_share_a_row_are_those_of_rows_of_their_own(source: GgufModel) -> None:
+    trees = family(3)
+    sum(scores[0] for scores in choice_log_probabilities(source.model, trees)).backward()
+    shared = {name: parameter.grad.clone() for name, parameter in source.model.named_parameters()}
+    source.model.zero_grad()
+    for tree in trees:
+        product_alone(source, tree, tree.branches[0]).backward()
+    for name, parameter in source.model.named_parameters():
+        assert torch.allclose(shared[name], parameter.grad, atol=2e-4), name
+
+
+@pytest.mark.parametrize("length", [PART - 1, PART, 2 * PART + 3])
+def test_attention_in_parts_equals_attention_at_once(length: int) -> None:
+    torch.manual_seed(0)
+    q, k, v = torch.randn(1, 4, length, 8), torch.randn(1, 2, length, 8), torch.randn(1, 2, length, 8)
+    seen = torch.rand(1, 1, length, length).gt(0.5).tril() | torch.eye(length, dtype=torch.bool)
+    mask = torch.zeros(seen.shape).masked_fill(~seen, float("-inf"))
+    k_all, v_all = k.repeat_interleave(2, 1), v.repeat_interleave(2, 1)
+    whole = ((q @ k_all.transpose(-1, -2)) * 8**-0.5 + mask).softmax(-1) @ v_all
+    assert torch.allclose(_attend(q, k, v, mask), whole, atol=1e-5)
 
 
 def test_grades_stand_for_any_value_between_them() -> None:

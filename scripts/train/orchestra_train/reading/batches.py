@@ -8,7 +8,6 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor
 
-from ..packing import block_mask, rows_of
 from .hints import Probes
 from .outcomes import LEAST_CHANCE, MOST_CHANCE
 from .packed import Packed
@@ -48,9 +47,30 @@ def batches_of(packed: Packed, numbers: Sequence[int], width: int, rows_at_once:
     lengths = np.diff(packed.tree_starts)[numbers]
     # Long ones first fill rows better.
     numbers = numbers[np.argsort(-lengths, kind="stable")]
-    rows = [numbers[places] for places in rows_of([range(n) for n in np.diff(packed.tree_starts)[numbers]], width)]
+    rows = [numbers[places] for places in rows_of(np.diff(packed.tree_starts)[numbers].tolist(), width)]
     for first in range(0, len(rows), rows_at_once):
         yield _batch(packed, rows[first : first + rows_at_once], width, len(numbers))
+
+
+def rows_of(lengths: Sequence[int], width: int) -> Iterator[list[int]]:
+    """Numbers of the trees that share a row, in order; a longer tree has a row of its own."""
+    row: list[int] = []
+    used = 0
+    for number, length in enumerate(lengths):
+        if row and used + length > width:
+            yield row
+            row, used = [], 0
+        row.append(number)
+        used += length
+    if row:
+        yield row
+
+
+def block_mask(trees: Tensor, branches: Tensor) -> Tensor:
+    """Numbers of each token's tree and branch, -1 for a prefix, [..., T] -> [..., T, T], true where seen."""
+    same_tree = trees[..., :, None] == trees[..., None, :]
+    visible = (branches[..., None, :] == -1) | (branches[..., :, None] == branches[..., None, :])
+    return (same_tree & visible).tril()
 
 
 def _batch(packed: Packed, rows: Sequence[np.ndarray], width: int, of_step: int) -> Batch:

@@ -8,7 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..contract.beliefs import card_branch, problem_prefix
-from ..packing import pack
+from ..packing import Row, batch_inputs
 from .hints import Probes, StatementHint, hints_by_tool, statement_targets
 from .reader import Reader
 from .rosters import Reading
@@ -34,29 +34,28 @@ class HintPlaces:
     hints: list[StatementHint]
 
 
-def hint_places(reader: Reader, reading: Reading, starts: Sequence[int]) -> HintPlaces:
-    """`starts`: the first token of each branch."""
+def hint_places(reader: Reader, reading: Reading, paths: Sequence[Sequence[int]]) -> HintPlaces:
+    """`paths`: of each branch the places of its tokens."""
     places = HintPlaces(_problem_end(reader, reading), [], [], [], [])
-    for tool, start, hints in zip(reading.tools, starts, hints_by_tool(reading), strict=True):
+    for tool, path, hints in zip(reading.tools, paths, hints_by_tool(reading), strict=True):
         branch = card_branch(tool.quality, tool.privacy, tool.role, reader.contract)
         for hint in hints:
             places.hints.append(hint)
-            places.statements.append(start + reader.place(branch, tool.quality, hint.end))
+            places.statements.append(path[reader.place(branch, tool.quality, hint.end)])
             for end, fits in hint.name_ends:
-                places.names.append(start + reader.place(branch, tool.quality, end))
+                places.names.append(path[reader.place(branch, tool.quality, end)])
                 places.meant.append(float(fits))
     return places
 
 
 def read_midway(reader: Reader, probes: Probes, reading: Reading) -> Midway:
-    tree = reader.tree(reading)
-    row = pack([tree])
-    states, seen = reader.model.midway(*row.inputs(reader.model.device), {probes.matched, probes.read})
+    row = Row()
+    paths = row.add(reader.tree(reading)).branches
+    inputs = batch_inputs([row], reader.model.device)
+    states, seen = reader.model.midway(*inputs, {probes.matched, probes.read})
     layers = {number: one.cpu() for number, one in seen.items()}
-    starts = row.branch_starts[0]
-    ends = [start + len(branch) - 1 for start, branch in zip(starts, tree.branches, strict=True)]
-    grades = reader.grades_at(states[0, ends])
-    places = hint_places(reader, reading, starts)
+    grades = reader.grades_at(states[0, [path[-1] for path in paths]])
+    places = hint_places(reader, reading, paths)
     loss, figures = torch.zeros(()), {}
     if places.names:
         matched = layers[probes.matched][0]

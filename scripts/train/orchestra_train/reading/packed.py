@@ -8,6 +8,7 @@ import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, fields
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -137,8 +138,8 @@ def _answers(tree: Tree, example: Example) -> dict[str, Any]:
 def _hints(reader: Reader, tree: Tree, example: Example) -> dict[str, Any]:
     if not isinstance(example, Reading) or example.recorded:
         return {"problem_ends": [0], "names": [0], "statements": [0]}
-    starts = np.cumsum([len(tree.prefix), *map(len, tree.branches[:-1])]).tolist()
-    places = hint_places(reader, example, starts)
+    edges = np.cumsum([len(tree.prefix), *map(len, tree.branches)]).tolist()
+    places = hint_places(reader, example, [range(*edge) for edge in pairwise(edges)])
     bearings, grades, graded = statement_targets(places.hints) if places.hints else ([], np.zeros((0, GRADES)), None)
     return {
         "problem_ends": [places.problem_end],
