@@ -8,7 +8,7 @@ modelled tools instead of paid ones.
 """
 
 from collections.abc import Callable
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -38,6 +38,8 @@ class GrpoSettings:
     learning_rate: float = 3e-4
     reward: str = "gated_gdpo"
     filter: str = "component"
+    # Weights of the preference that the reward leaves out: cost, latency, liking.
+    without: tuple[str, ...] = ()
     entropy: float = 0.0
     seed: int = 1
     checkpoint_every: int = 10
@@ -147,8 +149,9 @@ def measure(groups: list[list[Rollout]]) -> Measured:
 
 def _weigh(measured: Measured, settings: GrpoSettings, spread: RunningSpread) -> tuple[list[Array], list[bool]]:
     """Advantages [G] of each group, zero where a filter took them out; and which groups stayed."""
-    found = advantages(settings.reward, measured.groups, measured.preferences, spread)
-    each = zip(measured.groups, measured.preferences, measured.answered, strict=True)
+    preferences = [replace(one, **dict.fromkeys(settings.without, 0.0)) for one in measured.preferences]
+    found = advantages(settings.reward, measured.groups, preferences, spread)
+    each = zip(measured.groups, preferences, measured.answered, strict=True)
     kept = [_filter(settings.filter, group, preference, answered) for group, preference, answered in each]
     weights = [advantage * one.rollouts for advantage, one in zip(found, kept, strict=True)]
     return weights, [one.reason is None for one in kept]

@@ -2,7 +2,6 @@
 
 import json
 import time
-from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -10,20 +9,19 @@ import numpy as np
 import torch
 
 from .contract.load import Contract, load_contract
+from .exam import always_strongest, best_feasible, examine, greedy
 from .gguf_file import FORMATS, GgufModel, read_model, tiny_model, write_model
 from .grpo import GrpoSettings, train_grpo
-from .policy import BeliefsPolicy, Policy, Turn
+from .policy import BeliefsPolicy
 from .sft import SftSettings, train_sft
 from .tokenizer import TextTokenizer, tiny_tokenizer
-from .world.decide import outlooks, realised_utility, true_beliefs
-from .world.episode import Run, fresh_episode
+from .world.episode import fresh_episode
 from .world.roster import WorldShape
 
 # One sentence a card, on the whole of a tool: what a tiny model can learn to read in two minutes.
 SHAPE = WorldShape(
     slots=(3, 4), specialists=False, card_noise=0.2, named_domains=(0, 0), helpers=False, failures=0.0, limited=0.0
 )
-EVALUATION_SEED = 10_000
 
 
 def smoke(
@@ -34,18 +32,18 @@ def smoke(
     started = time.monotonic()
     rules = load_contract("slots-2")
     beliefs = load_contract("beliefs-1")
-    source = tiny_model("llama", _tokenizer(beliefs, seed), seed)
+    source = tiny_model("llama", smoke_tokenizer(beliefs, seed), seed)
     policy = BeliefsPolicy(source.model, TextTokenizer(source.metadata), beliefs)
 
-    table = {"start": evaluate(policy, rules, episodes)}
+    table = {"start": examine(greedy(policy), rules, SHAPE, episodes)}
     train_sft(policy, SHAPE, rules, SftSettings(sft_steps, seed=seed), folder).plot()
-    table["sft"] = evaluate(policy, rules, episodes)
+    table["sft"] = examine(greedy(policy), rules, SHAPE, episodes)
     # The warm start is short on purpose: it leaves something that only runs can teach.
     settings = GrpoSettings(grpo_steps, 12, 32, learning_rate=1e-3, reward="utility", seed=seed)
     train_grpo(policy, SHAPE, rules, settings, folder).plot()
-    table["grpo"] = evaluate(policy, rules, episodes)
-    table["best feasible"] = _measure(rules, episodes, lambda turn: best_choice(turn, rules))
-    table["always strongest"] = _measure(rules, episodes, strongest_choice)
+    table["grpo"] = examine(greedy(policy), rules, SHAPE, episodes)
+    table["best feasible"] = examine(best_feasible(rules), rules, SHAPE, episodes)
+    table["always strongest"] = examine(always_strongest, rules, SHAPE, episodes)
 
     for file_format in FORMATS:
         write_model(source, folder / f"tiny.{file_format}.gguf", file_format)
@@ -54,62 +52,12 @@ def smoke(
     return report
 
 
-def _tokenizer(beliefs: Contract, seed: int) -> dict[str, Any]:
+def smoke_tokenizer(beliefs: Contract, seed: int) -> dict[str, Any]:
     rng = np.random.default_rng(seed)
     texts = [slot.quality for _ in range(200) for slot in fresh_episode(rng, SHAPE).slots]
     texts += [fresh_episode(rng, SHAPE).problem for _ in range(100)]
     # Each grade must become one token.
     return tiny_tokenizer([*texts, *beliefs["grades"] * 200, *beliefs["questions"].values()], 600)
-
-
-@torch.no_grad()
-def evaluate(policy: Policy, rules: Contract, episodes: int) -> dict[str, float]:
-    """Greedy decisions on episodes that training never draws."""
-
-    def choose(turn: Turn) -> int:
-        [scores] = policy.log_probabilities([turn])
-        return int(scores.argmax())
-
-    return _measure(rules, episodes, choose)
-
-
-def best_choice(turn: Turn, rules: Contract) -> int:
-    return int(np.argmax(_true_utilities(turn, rules)))
-
-
-def strongest_choice(turn: Turn) -> int:
-    """Always the answerer that knows most, whatever it costs."""
-    slots = turn.run.episode.slots
-    ability = [
-        slots[turn.run.slot_number(choice)].skills.mean() if choice["role"] == "answer" else -np.inf
-        for choice in turn.choices
-    ]
-    return int(np.argmax(ability))
-
-
-def _true_utilities(turn: Turn, rules: Contract) -> list[float]:
-    return [float(one.utility) for one in outlooks(turn.run, turn.choices, true_beliefs(turn.run), rules)]
-
-
-def _measure(rules: Contract, episodes: int, choose: Callable[[Turn], int]) -> dict[str, float]:
-    """Means over episodes; regret is what the first choice gave away by the known world, which no luck blurs."""
-    runs, regrets = [], []
-    for number in range(episodes):
-        rng = np.random.default_rng([EVALUATION_SEED, number])
-        run = Run(fresh_episode(rng, SHAPE), rules, rng)
-        first = Turn(run, run.choices())
-        utilities = _true_utilities(first, rules)
-        regrets.append(max(utilities) - utilities[choose(first)])
-        while not run.done:
-            turn = Turn(run, run.choices())
-            run.step(turn.choices[choose(turn)])
-        runs.append(run)
-    return {
-        "accuracy": round(float(np.mean([run.correct for run in runs])), 4),
-        "cost_usd": round(float(np.mean([run.cost_usd for run in runs])), 6),
-        "utility": round(float(np.mean([realised_utility(run, rules) for run in runs])), 4),
-        "regret": round(float(np.mean(regrets)), 4),
-    }
 
 
 def _gates(table: dict[str, dict[str, float]], source: GgufModel, folder: Path) -> list[dict[str, Any]]:

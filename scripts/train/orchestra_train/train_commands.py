@@ -7,6 +7,7 @@ from typing import Any
 
 import torch
 
+from .ablation import VARIANTS, ablate
 from .contract.load import load_contract
 from .device import add_device_arguments, pick_device, place
 from .gguf_file import FORMATS, GgufModel, write_adapter, write_model
@@ -32,6 +33,13 @@ def add_training_commands(commands: Any) -> None:
     small.add_argument("--out", type=Path, required=True)
     small.add_argument("--seed", type=int, default=1)
     small.set_defaults(run=_smoke)
+
+    ablation = commands.add_parser("ablate", help="what each part of the recipe is worth, with the tiny model")
+    ablation.add_argument("--out", type=Path, required=True, help="folder of the table; finished cells there are kept")
+    ablation.add_argument("--seeds", type=int, nargs="+", default=[1, 2, 3])
+    ablation.add_argument("--steps", type=int, default=40, help="of SFT, and as many of GRPO")
+    ablation.add_argument("--variants", nargs="+", choices=VARIANTS, default=list(VARIANTS), metavar="VARIANT")
+    ablation.set_defaults(run=_ablate)
 
     sft = _training_parser(commands, "sft", "warm start from what the simulated world knows")
     sft.set_defaults(run=_sft)
@@ -154,3 +162,8 @@ def _smoke(arguments: argparse.Namespace) -> None:
     print(json.dumps(report, indent=1))
     if not all(gate["ok"] for gate in report["gates"]):
         raise SystemExit("a gate failed")
+
+
+def _ablate(arguments: argparse.Namespace) -> None:
+    ablate(arguments.out, arguments.seeds, arguments.steps, arguments.variants)
+    print((arguments.out / "ablation.md").read_text())

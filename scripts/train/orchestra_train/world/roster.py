@@ -31,6 +31,9 @@ class WorldShape:
     # Of answerers whose named domains are told as measured chances, and of problems that somebody really asked.
     measured: float = 0.0
     recorded: float = 0.0
+    # For ablations: a seed gives every episode the same tools; and prices that only follow skill are always the same.
+    same_tools: int | None = None
+    listed_prices: bool = False
 
 
 WHOLE_WORLD = WorldShape(measured=0.2, recorded=0.5)
@@ -55,6 +58,8 @@ class WorldSlot:
 
 
 def fresh_roster(rng: Rng, shape: WorldShape, unseen: bool) -> list[WorldSlot]:
+    if shape.same_tools is not None:
+        rng = np.random.default_rng(shape.same_tools)
     count = int(rng.integers(shape.slots[0], shape.slots[1] + 1))
     helpers = int(rng.integers(0, min(3, count - 1))) if shape.helpers else 0
     answers = [_answerer(rng, shape, number, unseen) for number in range(1, count - helpers + 1)]
@@ -62,7 +67,15 @@ def fresh_roster(rng: Rng, shape: WorldShape, unseen: bool) -> list[WorldSlot]:
         answers[-1] = _near_duplicate(rng, answers[0], answers[-1].id)
     roles = ["search", "enhance_reasoning"]
     slots = [*answers, *(_helper(rng, roles[number], number) for number in range(helpers))]
+    if shape.listed_prices:
+        slots = _at_listed_prices(slots)
     return _within_limits(rng, slots) if rng.random() < shape.limited else slots
+
+
+def _at_listed_prices(slots: list[WorldSlot]) -> list[WorldSlot]:
+    """Twice the price for each rank of skill."""
+    ranks = np.argsort(np.argsort([slot.skills.mean() for slot in slots]))
+    return [replace(slot, cost_usd=0.002 * 2.0 ** int(rank)) for slot, rank in zip(slots, ranks, strict=True)]
 
 
 def _within_limits(rng: Rng, slots: list[WorldSlot]) -> list[WorldSlot]:
