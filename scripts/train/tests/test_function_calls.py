@@ -216,6 +216,18 @@ def test_an_expert_takes_a_step_in_the_history_at_its_own_price_and_pace() -> No
     assert sum(finished.passage.own) == 2 * len(ask)
 
 
+def test_what_is_said_beside_a_call_of_an_expert_is_said() -> None:
+    run = fresh_run(WITH_EXPERTS)
+    words = {"kind": "text", "text": "It is in the attic."}
+    run.take(POLICY.tokens([words, *call_turn(handing_over(EXPERTS[0]), CONTRACT)]))
+    assert run.messages == ["It is in the attic."]
+
+
+def test_a_prompt_that_fills_the_context_is_refused_at_once() -> None:
+    with pytest.raises(ValueError, match="show fewer tools"):
+        fresh_run(policy=tiny_policy(limits=RunLimits(most_tokens=4000)))
+
+
 def test_an_expert_that_gives_up_ends_the_run_with_nothing() -> None:
     run = fresh_run(WITH_EXPERTS)
     assert run.take(POLICY.tokens(call_turn(handing_over(EXPERTS[1]), CONTRACT))) == []

@@ -60,6 +60,8 @@ class TaskRun:
     def __post_init__(self) -> None:
         self.prompt = self.policy.prompt(self.case)
         self.environment = Environment(self.case.domain)
+        if not self._has_room([]):
+            raise ValueError(f"the prompt of task {self.case.task['id']} fills the context; show fewer tools")
 
     def take(self, written: Sequence[int]) -> list[int]:
         """A turn of the policy; what it reads next, nothing where the run is over."""
@@ -74,7 +76,8 @@ class TaskRun:
             self._add(written, own=True)
             return []
         self._add(written, own=True)
-        follows = self._hand_over(spoken.calls[0]) if self._calls_expert(spoken) else self._do(spoken)
+        self._say(spoken.words)
+        follows = self._hand_over(spoken.calls[0]) if self._calls_expert(spoken) else self._do(spoken.calls)
         self.done = self.answered or self.turns == self.policy.limits.most_turns or not self._has_room(follows)
         if self.done:
             return []
@@ -92,12 +95,14 @@ class TaskRun:
     def _calls_expert(self, spoken: Spoken) -> bool:
         return bool(self.case.experts) and any(call["name"] == CALL_EXPERT for call in spoken.calls)
 
-    def _do(self, spoken: Spoken) -> list[int]:
-        """Says and calls it; the tokens of what came back, none after an answer."""
-        if spoken.words:
-            self.messages.append(spoken.words)
-        self.answered = not spoken.calls
-        results = [result_of(self.environment, call) for call in spoken.calls]
+    def _say(self, words: str) -> None:
+        if words:
+            self.messages.append(words)
+
+    def _do(self, calls: Sequence[Call]) -> list[int]:
+        """The tokens of what came back; where nothing was called the run came to an answer."""
+        self.answered = not calls
+        results = [result_of(self.environment, call) for call in calls]
         return self.policy.tokens(results_turn(results, self.policy.contract)) if results else []
 
     def _hand_over(self, call: Call) -> list[int]:
@@ -111,7 +116,8 @@ class TaskRun:
         self.experts_called += 1
         self.experts_usd += expert_usd(expert, self._length() + len(turn))
         self.experts_s += expert.latency_ms / 1000
-        return [*turn, *self._do(step)]
+        self._say(step.words)
+        return [*turn, *self._do(step.calls)]
 
     def _add(self, ids: Sequence[int], own: bool) -> None:
         self.ids += ids
