@@ -23,6 +23,10 @@ def wants_sharding() -> bool:
     return os.environ.get("ACCELERATE_USE_FSDP", "").lower() == "true"
 
 
+def wants_recomputing() -> bool:
+    return wants_sharding() and os.environ.get("FSDP_ACTIVATION_CHECKPOINTING", "").lower() == "true"
+
+
 def shard(model: Decoder) -> None:
     """Of a model that every process holds alike, each keeps its part; learnt weights stay in float32."""
     mesh = init_device_mesh(model.device.type, (processes.count(),))

@@ -2,6 +2,7 @@
 
 import argparse
 import json
+import os
 from pathlib import Path
 from typing import Any
 
@@ -16,14 +17,15 @@ from .hf_file import read_base
 from .journal import Journal
 from .model import add_adapter
 from .policy import BeliefsPolicy, Policy, SlotsPolicy
-from .processes import is_first, join_processes, leave_processes
+from .processes import count, is_first, join_processes, leave_processes
 from .reward import REWARDS
+from .sampling import VllmSampler
 from .sft import SftSettings, train_sft
-from .sharding import shard, wants_sharding
+from .sharding import shard, wants_recomputing, wants_sharding
 from .smoke import smoke
 from .tokenizer import TextTokenizer
 from .world.roster import WHOLE_WORLD
-from .written import WritingPolicy
+from .written import MOST_TOKENS, WritingPolicy, stop_text
 
 FILTERS = ("component", "paper", "none")
 
@@ -47,6 +49,11 @@ def add_training_commands(commands: Any) -> None:
     grpo.add_argument("--reward", choices=REWARDS, default="gated_gdpo")
     grpo.add_argument("--filter", choices=FILTERS, default="component")
     grpo.add_argument("--written", action="store_true", help="slots-*: calls are written freely, and may be malformed")
+    grpo.add_argument("--thinks", action="store_true", help="with --written: a thought comes before the call")
+    grpo.add_argument("--most-tokens", type=int, default=MOST_TOKENS, help="with --written: of a turn")
+    grpo.add_argument("--vllm", help="with --written: URL, ending in /v1, of a vLLM server that writes")
+    grpo.add_argument("--adapter-folder", type=Path, help="with --vllm: where both see the adapter")
+    grpo.add_argument("--key-variable", default="ORCHESTRA_TRAIN_API_KEY", help="variable that holds the server's key")
     grpo.set_defaults(run=_grpo)
 
     export = commands.add_parser("export", help="write what was trained as GGUF")
@@ -59,7 +66,9 @@ def add_training_commands(commands: Any) -> None:
 def _training_parser(commands: Any, name: str, words: str) -> argparse.ArgumentParser:
     parser = commands.add_parser(name, help=words)
     _add_policy_arguments(parser)
-    parser.add_argument("--recompute", action="store_true", help="less memory for a third more time")
+    parser.add_argument(
+        "--recompute", action="store_true", default=wants_recomputing(), help="less memory for a third more time"
+    )
     parser.add_argument(
         "--shard",
         action="store_true",
@@ -102,18 +111,32 @@ def open_model(arguments: argparse.Namespace, stages: tuple[str, ...]) -> GgufMo
     place(source.model, pick_device(arguments.device), arguments.half)
     source.model.recomputes = arguments.recompute
     if arguments.shard:
+        if count() == 1:
+            raise SystemExit("--shard: there is one process; start several with torchrun or accelerate")
         shard(source.model)
     return source
 
 
 def _open_policy(arguments: argparse.Namespace, stages: tuple[str, ...]) -> tuple[GgufModel, Policy]:
     source = open_model(arguments, stages)
-    written = getattr(arguments, "written", False)
-    if written and arguments.contract == "beliefs-1":
-        raise SystemExit("--written: beliefs-1 writes no calls")
-    slots = WritingPolicy if written else SlotsPolicy
-    kind = BeliefsPolicy if arguments.contract == "beliefs-1" else slots
+    if getattr(arguments, "written", False):
+        return source, _writing_policy(arguments, source)
+    kind = BeliefsPolicy if arguments.contract == "beliefs-1" else SlotsPolicy
     return source, kind(source.model, TextTokenizer(source.metadata), load_contract(arguments.contract))
+
+
+def _writing_policy(arguments: argparse.Namespace, source: GgufModel) -> WritingPolicy:
+    if arguments.contract == "beliefs-1":
+        raise SystemExit("--written: beliefs-1 writes no calls")
+    contract, most = load_contract(arguments.contract), arguments.most_tokens
+    sampler = None
+    if arguments.vllm:
+        if not arguments.adapter_folder or arguments.rank == 0:
+            raise SystemExit("--vllm needs --adapter-folder and a --rank: the server is given adapters")
+        key = os.environ.get(arguments.key_variable, "")
+        sampler = VllmSampler(arguments.vllm, arguments.adapter_folder, stop_text(contract), most, key)
+    tokenizer = TextTokenizer(source.metadata)
+    return WritingPolicy(source.model, tokenizer, contract, most, sampler, arguments.thinks)
 
 
 def _rules(arguments: argparse.Namespace) -> dict[str, Any]:

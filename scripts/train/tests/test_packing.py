@@ -103,6 +103,18 @@ def test_gradients_of_packed_rows_equal_those_of_rows_of_their_own(source: GgufM
         assert torch.allclose(packed[name], parameter.grad, atol=2e-4), name
 
 
+def test_a_model_that_recomputes_has_the_same_gradient(source: GgufModel) -> None:
+    policy = BeliefsPolicy(source.model, TextTokenizer(source.metadata), BELIEFS)
+    turns = some_turns(1)
+    gradients = []
+    for recomputes in (False, True):
+        source.model.zero_grad()
+        source.model.recomputes = recomputes
+        policy.warm_start_loss(turns).backward()
+        gradients.append(torch.cat([one.grad.flatten() for one in source.model.parameters()]))
+    assert torch.equal(*gradients)
+
+
 def test_the_masked_product_sums_to_one_and_equals_the_engine_rule(source: GgufModel) -> None:
     policy = SlotsPolicy(source.model, TextTokenizer(source.metadata), SLOTS)
     tree = policy.tree(some_turns(1)[0])

@@ -8,8 +8,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
+from ..post import post_json
 from .dataset import read_whole_lines
 
 Message = dict[str, Any]
@@ -79,7 +79,8 @@ class Endpoint:
     def _once(self, text: str, bound: int) -> tuple[Message | None, int]:
         """A reply and what it cost; refusals are free, and what broke off is booked in full."""
         try:
-            status, raw = self._post(text)
+            url = f"{self.url.rstrip('/')}/chat/completions"
+            status, raw = post_json(url, text, self.key, self.timeout_s, MOST_BYTES)
         except ConnectionRefusedError:
             return None, 0
         except (OSError, http.client.HTTPException):
@@ -97,25 +98,6 @@ class Endpoint:
             return kept, max(0, cost)
         except (ValueError, KeyError, TypeError, IndexError, AttributeError):
             return None, bound
-
-    def _post(self, text: str) -> tuple[int, bytes]:
-        """Redirects are not followed: one would carry the key elsewhere."""
-        parts = urlsplit(self.url)
-        kind = http.client.HTTPSConnection if parts.scheme == "https" else http.client.HTTPConnection
-        connection = kind(parts.netloc, timeout=self.timeout_s)
-        deadline = time.monotonic() + self.timeout_s
-        headers = {"content-type": "application/json"} | ({"authorization": f"Bearer {self.key}"} if self.key else {})
-        try:
-            connection.request("POST", f"{parts.path.rstrip('/')}/chat/completions", text.encode(), headers)
-            response = connection.getresponse()
-            raw = b""
-            while piece := response.read1(65536):
-                raw += piece
-                if len(raw) > MOST_BYTES or time.monotonic() > deadline:
-                    raise TimeoutError
-            return response.status, raw
-        finally:
-            connection.close()
 
     def _cost(self, tokens_in: int, tokens_out: int) -> int:
         return -int(-(tokens_in * self.price_in + tokens_out * self.price_out) * 1000 // 1)
