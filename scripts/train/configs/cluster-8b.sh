@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Qwen3-8B with a thought before each call, on one machine of 8 GPUs beside a vLLM server on others.
-# Settings: training.md 1.4; not run yet. BASE: folder of the checkpoint. SHARED: seen by server and trainer.
+# Not run yet. BASE: folder of the checkpoint. SHARED: seen by server and trainer.
 #
 # The server (its own machine or GPUs):
 #   VLLM_ALLOW_RUNTIME_LORA_UPDATING=True vllm serve "$BASE" --enable-lora --max-lora-rank 32 --max-model-len 32768
