@@ -18,7 +18,7 @@ from .card_commands import add_card_arguments, open_reader
 from .contract.load import load_contract
 from .gguf_file import GgufModel, write_adapter
 from .reading.evaluate import evaluate_choices
-from .reading.packed import Packed, fingerprint, joined, pack_examples, read_packed, write_packed
+from .reading.packed import ROW_TOKENS, Packed, fingerprint, joined, pack_examples, read_packed, write_packed
 from .reading.problems import problem_source
 from .reading.reader import Reader
 from .reading.rosters import ReadingShape, fresh_reading
@@ -40,7 +40,6 @@ def add_gpu_commands(commands: Any) -> None:
     pack.add_argument("--cards", type=int, default=5, help="a problem")
     pack.add_argument("--outcomes", type=float, default=0.0, help="share of problems with recorded outcomes")
     pack.add_argument("--start", type=float, default=0.0, help="the lowest level of the curriculum, up to 1")
-    pack.add_argument("--most-tokens", type=int, default=1024, help="longer examples are left out")
     pack.add_argument("--processes", type=int, default=1)
     pack.add_argument("--seed", type=int, default=1)
     pack.set_defaults(run=_pack, origin=None, rank=16, device="cpu", half=False, threads=1)
@@ -70,9 +69,9 @@ def _pack(arguments: argparse.Namespace) -> None:
     )
     arguments.out.mkdir(parents=True, exist_ok=True)
     made_with = fingerprint(source.metadata, reader.contract)
-    packed = pack_in_processes(reader, settings, arguments.most_tokens, arguments.processes)
+    packed = pack_in_processes(reader, settings, ROW_TOKENS, arguments.processes)
     write_packed(packed, arguments.out / "train.npz", made_with)
-    unseen = pack_examples(reader, _unseen(arguments.unseen), arguments.most_tokens)
+    unseen = pack_examples(reader, _unseen(arguments.unseen), ROW_TOKENS)
     write_packed(unseen, arguments.out / "unseen.npz", made_with)
     print(json.dumps({"examples": len(packed), "tokens": len(packed.tokens), "unseen": len(unseen)}))
 
@@ -142,12 +141,15 @@ def train_in_time(arguments: argparse.Namespace, started: float) -> dict[str, An
     )
     # Rehearsed first: an export that fails does so now, and what it takes is known.
     begun = time.monotonic()
-    before = _finish(source, reader, unseen, settings, arguments)
+    rehearsal = arguments.out / "rehearsal.gguf"
+    before = _finish(source, reader, unseen, settings, arguments, rehearsal)
+    rehearsal.unlink()
     ending_s = SLACK * (time.monotonic() - begun) + SLACK_S
     ready_s = time.monotonic() - started
     settings = replace(settings, seconds=60 * arguments.minutes - ready_s - ending_s)
     journal = train_packed(reader, packed, settings, arguments.out)
-    table = {"before": before, "after": _finish(source, reader, unseen, settings, arguments)}
+    adapter = arguments.out / "adapter.gguf"
+    table = {"before": before, "after": _finish(source, reader, unseen, settings, arguments, adapter)}
     journal.plot()
     lines = journal.read()
     trained = {
@@ -165,10 +167,15 @@ def train_in_time(arguments: argparse.Namespace, started: float) -> dict[str, An
 
 
 def _finish(
-    source: GgufModel, reader: Reader, unseen: Packed, settings: TimedSettings, arguments: argparse.Namespace
+    source: GgufModel,
+    reader: Reader,
+    unseen: Packed,
+    settings: TimedSettings,
+    arguments: argparse.Namespace,
+    adapter: Path,
 ) -> dict[str, float]:
     arguments.out.mkdir(parents=True, exist_ok=True)
-    write_adapter(source, arguments.out / "adapter.gguf")
+    write_adapter(source, adapter)
     figures = examine(reader, unseen, settings)
     if arguments.episodes:
         figures |= evaluate_choices(reader, load_contract("slots-2"), arguments.episodes)

@@ -103,6 +103,7 @@ class VllmSampler:
 
     url: str
     folder: Path
+    vocabulary: int
     stop: str
     most: int
     key: str = ""
@@ -137,7 +138,7 @@ class VllmSampler:
             "logprobs": 1,
             "return_token_ids": True,
         }
-        return self._ask("completions", body, _read_sampled)
+        return self._ask("completions", body, lambda raw: _read_sampled(raw, self.vocabulary))
 
     def _ask(self, path: str, body: dict[str, Any], read: Callable[[bytes], Reply | None]) -> Reply:
         url = f"{self.url.rstrip('/')}/{path}"
@@ -153,15 +154,13 @@ class VllmSampler:
         raise SamplerFailed(f"{path}: no usable reply in {self.tries} tries")
 
 
-def _read_sampled(raw: bytes) -> Sampled | None:
+def _read_sampled(raw: bytes, vocabulary: int) -> Sampled | None:
     """None where anything is amiss: a text without its exact tokens can't be learnt from."""
     try:
         choice = json.loads(raw)["choices"][0]
-        ids, told = choice["token_ids"], choice["logprobs"]["token_logprobs"]
-    except (ValueError, KeyError, TypeError, IndexError):
+        ids, told = tuple(choice["token_ids"]), tuple(choice["logprobs"]["token_logprobs"])
+        known = all(isinstance(token, int) and 0 <= token < vocabulary for token in ids)
+        likely = all(isinstance(one, float | int) and math.isfinite(one) for one in told)
+    except (ValueError, KeyError, TypeError, IndexError, OverflowError):
         return None
-    if not ids or len(ids) != len(told) or not all(isinstance(token, int) and token >= 0 for token in ids):
-        return None
-    if not all(isinstance(one, float | int) and math.isfinite(one) for one in told):
-        return None
-    return Sampled(tuple(ids), tuple(map(float, told)))
+    return Sampled(ids, tuple(map(float, told))) if ids and known and likely and len(ids) == len(told) else None

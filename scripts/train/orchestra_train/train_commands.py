@@ -134,7 +134,8 @@ def _writing_policy(arguments: argparse.Namespace, source: GgufModel) -> Writing
         if not arguments.adapter_folder or arguments.rank == 0:
             raise SystemExit("--vllm needs --adapter-folder and a --rank: the server is given adapters")
         key = os.environ.get(arguments.key_variable, "")
-        sampler = VllmSampler(arguments.vllm, arguments.adapter_folder, stop_text(contract), most, key)
+        vocabulary = source.model.config.vocabulary
+        sampler = VllmSampler(arguments.vllm, arguments.adapter_folder, vocabulary, stop_text(contract), most, key)
     tokenizer = TextTokenizer(source.metadata)
     return WritingPolicy(source.model, tokenizer, contract, most, sampler, arguments.thinks)
 

@@ -113,7 +113,7 @@ def server() -> Iterator[Server]:
 
 
 def sampler_of(server: Server, folder: Path) -> VllmSampler:
-    return VllmSampler(server.url, folder, STOP, most=6, timeout_s=30, tries=2, pause_s=0.0, at_once=2)
+    return VllmSampler(server.url, folder, 350, STOP, most=6, timeout_s=30, tries=2, pause_s=0.0, at_once=2)
 
 
 def prompts(count: int) -> list[Prompt]:
@@ -156,6 +156,8 @@ def test_requests_ask_for_the_trained_distribution_and_its_exact_tokens(server: 
         b'{"choices": [{"token_ids": [1, 2], "logprobs": {"token_logprobs": [-0.5]}}]}',
         b'{"choices": [{"token_ids": [1], "logprobs": {"token_logprobs": [NaN]}}]}',
         b'{"choices": [{"token_ids": [], "logprobs": {"token_logprobs": []}}]}',
+        b'{"choices": [{"token_ids": [350], "logprobs": {"token_logprobs": [-0.5]}}]}',
+        b'{"choices": [{"token_ids": 7, "logprobs": {"token_logprobs": [-0.5]}}]}',
     ],
 )
 def test_a_reply_that_cannot_be_learnt_from_is_asked_for_again_and_then_refused(
@@ -171,7 +173,7 @@ def test_a_reply_that_cannot_be_learnt_from_is_asked_for_again_and_then_refused(
 
 
 def test_a_server_that_is_not_there_is_told_without_its_address(tmp_path: Path) -> None:
-    sampler = VllmSampler("http://127.0.0.1:9/v1", tmp_path, STOP, most=6, timeout_s=5, tries=2, pause_s=0.0)
+    sampler = VllmSampler("http://127.0.0.1:9/v1", tmp_path, 350, STOP, most=6, timeout_s=5, tries=2, pause_s=0.0)
     with pytest.raises(SamplerFailed) as failed:
         sampler.sample(prompts(1))
     assert "127.0.0.1" not in str(failed.value)

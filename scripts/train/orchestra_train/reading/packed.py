@@ -22,6 +22,9 @@ from .reader import Reader
 from .rosters import Reading
 from .train import GRADES, Example, targets_of
 
+# Width of the rows that trees are put into; what is longer is left out.
+ROW_TOKENS = 1024
+
 
 @dataclass(frozen=True)
 class Packed:

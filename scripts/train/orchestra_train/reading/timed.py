@@ -12,7 +12,7 @@ from tqdm import tqdm
 from ..journal import Journal
 from .batches import batch_loss, batches_of
 from .hints import Probes
-from .packed import Packed
+from .packed import ROW_TOKENS, Packed
 from .reader import Reader
 from .train import Curriculum, card_optimizer
 
@@ -24,7 +24,7 @@ class TimedSettings:
     seconds: float
     steps: int | None = None
     examples: int = 256
-    width: int = 1024
+    width: int = ROW_TOKENS
     # Rows whose activations are held together.
     rows_at_once: int = 32
     learning_rate: float = 5e-4
