@@ -39,6 +39,7 @@ class Variant:
 
     world: str = "varied"
     warm: bool = True
+    reinforced: bool = True
     reward: str = "gated_gdpo"
     filter: str = "component"
     without: tuple[str, ...] = ()
@@ -58,6 +59,7 @@ VARIANTS = {
     "the same tools always": Variant(world="fixed-tools"),
     "prices by rank": Variant(world="fixed-prices"),
     "no SFT": Variant(warm=False),
+    "SFT alone": Variant(reinforced=False),
     "no attempts": Variant(world="no-attempt"),
 }
 FIGURES = {"accuracy": 1, "cost share": -1, "utility": 1, "regret": -1}
@@ -70,29 +72,39 @@ def ablate(folder: Path, seeds: list[int], steps: int, names: list[str], episode
     """
     torch.set_num_threads(1)
     cells = [(seed, name) for seed in seeds for name in names]
-    report = _references(episodes)
+    references = _references(episodes)
+    dearest = references["always strongest"]["cost_usd"]
+    found: list[dict[str, Any]] = []
     for seed, name in tqdm(cells, desc="ablate"):
         kept = folder / f"steps-{steps}" / f"{_slug(name)}-{seed}.json"
         if not kept.exists():
             figures = _cell(VARIANTS[name], seed, steps, episodes, kept.with_suffix(""))
-            kept.write_text(json.dumps(_shared(figures, report)) + "\n")
-        report["cells"].append({"variant": name, "seed": seed, **json.loads(kept.read_text())})
-        _write(folder, {**report, "steps": steps, "episodes": episodes, "rows": _rows(report["cells"])})
+            _keep(kept, _with_share(figures, dearest))
+        found.append({"variant": name, "seed": seed, **json.loads(kept.read_text())})
+        report = {"steps": steps, "episodes": episodes, "references": references, "rows": _rows(found), "cells": found}
+        _write(folder, report)
     return json.loads((folder / "ablation.json").read_text())
 
 
-def _references(episodes: int) -> dict[str, Any]:
+def _keep(path: Path, figures: dict[str, float]) -> None:
+    """Written beside and renamed, so that what is there is whole."""
+    path.parent.mkdir(parents=True, exist_ok=True)
+    fresh = path.with_suffix(".part")
+    fresh.write_text(json.dumps(figures) + "\n")
+    fresh.replace(path)
+
+
+def _references(episodes: int) -> dict[str, dict[str, float]]:
     rules = load_contract("slots-2")
-    strongest = examine(always_strongest, rules, SHAPE, episodes)
-    found = {"always strongest": strongest, "best feasible": examine(best_feasible(rules), rules, SHAPE, episodes)}
-    report: dict[str, Any] = {"references": found, "cells": []}
-    return {**report, "references": {name: _shared(figures, report) for name, figures in found.items()}}
+    choosers = {"always strongest": always_strongest, "best feasible": best_feasible(rules)}
+    found = {name: examine(choose, rules, SHAPE, episodes) for name, choose in choosers.items()}
+    dearest = found["always strongest"]["cost_usd"]
+    return {name: _with_share(figures, dearest) for name, figures in found.items()}
 
 
-def _shared(figures: dict[str, float], report: dict[str, Any]) -> dict[str, float]:
+def _with_share(figures: dict[str, float], dearest_usd: float) -> dict[str, float]:
     """Cost as a share of always-strongest's on the same episodes."""
-    share = figures["cost_usd"] / report["references"]["always strongest"]["cost_usd"]
-    return {**figures, "cost share": round(share, 4)}
+    return {**figures, "cost share": round(figures["cost_usd"] / dearest_usd, 4)}
 
 
 def _cell(variant: Variant, seed: int, steps: int, episodes: int, folder: Path) -> dict[str, float]:
@@ -103,7 +115,13 @@ def _cell(variant: Variant, seed: int, steps: int, episodes: int, folder: Path) 
     if variant.warm:
         # Where it was trained for another cell, its last checkpoint is read.
         train_sft(policy, shape, rules, SftSettings(steps, seed=seed), folder.parent / f"sft-{variant.world}-{seed}")
-    settings = GrpoSettings(
+    if variant.reinforced:
+        train_grpo(policy, shape, rules, _grpo_settings(variant, seed, steps), folder)
+    return examine(greedy(policy), rules, SHAPE, episodes)
+
+
+def _grpo_settings(variant: Variant, seed: int, steps: int) -> GrpoSettings:
+    return GrpoSettings(
         steps,
         learning_rate=1e-3,
         reward=variant.reward,
@@ -111,8 +129,6 @@ def _cell(variant: Variant, seed: int, steps: int, episodes: int, folder: Path) 
         without=variant.without,
         seed=seed,
     )
-    train_grpo(policy, shape, rules, settings, folder)
-    return examine(greedy(policy), rules, SHAPE, episodes)
 
 
 def _rows(cells: list[dict[str, Any]]) -> dict[str, dict[str, dict[str, float]]]:
