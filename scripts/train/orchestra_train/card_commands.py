@@ -10,7 +10,8 @@ import torch
 
 from .contract.load import load_contract
 from .device import add_device_arguments, pick_device, place
-from .gguf_file import GgufModel, read_model, write_adapter
+from .gguf_file import GgufModel, write_adapter
+from .hf_file import read_base
 from .model import add_adapter, freeze_adapters
 from .reading.evaluate import evaluate_choices
 from .reading.outcomes import PACKS, fit_chances, read_outcomes, unlikelihood
@@ -53,7 +54,7 @@ def add_card_arguments(parser: argparse.ArgumentParser) -> None:
 def open_reader(arguments: argparse.Namespace, checkpoint: Path | None) -> tuple[GgufModel, Reader]:
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
-    source = read_model(arguments.base)
+    source = read_base(arguments.base)
     add_adapter(source.model, arguments.rank, alpha=2 * arguments.rank)
     place(source.model, pick_device(arguments.device), arguments.half)
     if source.model.precision == torch.bfloat16:

@@ -17,7 +17,7 @@ def train(kind: str, processes: int, folder: Path, how: str = "whole") -> None:
     launch = ["-m", "torch.distributed.run", "--standalone", f"--nproc-per-node={processes}"]
     environment = {**os.environ, "OMP_NUM_THREADS": "1", "PYTHONPATH": str(HERE)}
     command = [sys.executable, *(launch if processes > 1 else []), str(HERE / "train_one.py"), kind, str(folder), how]
-    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=240, check=False)
+    done = subprocess.run(command, env=environment, capture_output=True, text=True, timeout=600, check=False)
     assert (done.returncode == 0) != ("killed" in how), done.stderr[-2000:]
 
 
