@@ -63,7 +63,7 @@ export interface MeteredUsage {
   readonly estimated?: boolean;
   /**
    * Of an upper bound: how much of its input stands for pictures and files, of which nobody knows before what they are
-   * billed as; undefined where there are none.
+   * billed as; 0 where only what the upstream runs by itself may add to it, undefined where nothing may.
    */
   readonly unwrittenTokens?: number;
 }

@@ -32,7 +32,7 @@ export function createExpertBound(
   const evidences = new WeakMap<Evidence, number>();
   return ({ messages, evidence, answerOptions }, maxOutputTokens) => {
     const chat = kept(chats, messages, measured);
-    const unwritten = chat.unwritten && unwrittenTokens(chat.unwritten, slot);
+    const unwritten = chat.unwritten ? unwrittenTokens(chat.unwritten, slot) : unpricedIn(answerOptions);
     const promptTokens =
       chat.bytes +
       (unwritten ?? 0) +
@@ -59,6 +59,10 @@ function measured(messages: readonly ChatMessage[]): Chat {
     unwritten: unwritten.pictures > 0 || unwritten.unsized !== undefined ? unwritten : undefined,
   };
 }
+
+/** Tools that the upstream runs add to the prompt what nobody knows: nothing can be held for that, nor held against it. */
+const unpricedIn = (options: ToolInput['answerOptions']): number | undefined =>
+  unwrittenIn(options).unpriced === undefined ? undefined : 0;
 
 const jsonBytes = (value: unknown): number => Buffer.byteLength(JSON.stringify(value));
 

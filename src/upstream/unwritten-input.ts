@@ -51,25 +51,42 @@ const texts: readonly unknown[] = [
 
 /** @param request a body as clients send it, or the part of one that goes upstream. */
 export function unwrittenIn(request: JsonObject): UnwrittenInput {
-  const inputs = ['messages', 'input', 'prompt'].map((field) => ({ field, parts: objectsIn(request[field]) }));
-  const fieldWith = (isIt: (part: JsonObject) => boolean) => inputs.find(({ parts }) => parts.some(isIt))?.field;
-  const parts = inputs.flatMap((input) => input.parts);
+  const fields = ['messages', 'input', 'prompt'];
+  const inputs = fields.map((field) => ({ field, objects: objectsIn(request[field]) }));
+  const fieldWith = (isIt: (part: JsonObject) => boolean) => inputs.find(({ objects }) => objects.some(isIt))?.field;
+  const parts = fields.flatMap((field) => partsIn(request[field]));
   return {
-    pictures: parts.filter(isPicture).length,
+    pictures: inputs.flatMap(({ objects }) => objects).filter(isPicture).length,
     inlineBytes: parts.reduce((sum, part) => sum + inlineBytesOf(part), 0),
     unsized: fieldWith((part) => isUnsized(part) || listOf(part['content']).some(isOfUnknownKind)),
-    speech: fieldWith(({ type }) => recordings.includes(type)),
+    speech: fieldWith(isSpeech),
     unpriced: unpricedField(request),
   };
 }
 
+/**
+ * Where upstreams look for parts. What has their form elsewhere, such as in the arguments of a call, may be read as text, so
+ * its letters count; and no letter stands in two of these.
+ */
+function partsIn(input: unknown): JsonObject[] {
+  const items = listOf(input).filter(isObject);
+  const parts = items.flatMap(contentOf);
+  return [...items, ...parts, ...parts.flatMap(contentOf)];
+}
+
+const contentOf = (holder: JsonObject): JsonObject[] => listOf(holder['content']).filter(isObject);
+
 /** Gemini takes documents and films under the name of pictures. */
-const holdsNoPicture = (part: JsonObject) => inlineIn(part).some((text) => /^data:(?!image\/)/i.test(text));
+const holdsNoPicture = (part: JsonObject) => inlineIn(part).some((text) => /^\s*data:(?!image\/)/i.test(text));
 
 const isPicture = (part: JsonObject): boolean => pictures.includes(part['type']) && !holdsNoPicture(part);
 
+/** A message that was spoken before is replayed by its id. */
+const isSpeech = ({ type, role, audio }: JsonObject): boolean =>
+  recordings.includes(type) || (role === 'assistant' && isObject(audio));
+
 const isUnsized = (part: JsonObject): boolean =>
-  [...files, ...recordings].includes(part['type']) || (pictures.includes(part['type']) && holdsNoPicture(part));
+  isSpeech(part) || files.includes(part['type']) || (pictures.includes(part['type']) && holdsNoPicture(part));
 
 /** Of what some upstream alone knows, nobody can say here how much it is. */
 const isOfUnknownKind = (part: unknown): boolean =>
@@ -90,13 +107,16 @@ function inlineIn(part: JsonObject): string[] {
 
 /** Fields in which clients of OpenAI, OpenRouter, xAI and DashScope order searches, or what only the upstream knows. */
 const orders = ['web_search_options', 'plugins', 'preset', 'search_parameters', 'enable_search'];
-/** Tools that the client runs itself; all others are run, and billed, upstream. */
+
 const clientTools: readonly unknown[] = [undefined, 'function', 'custom'];
+/** Whether the client runs it itself; all others are run, and billed, upstream. Some of those have a name for a type. */
+const isClientTool = ({ type, name, function: called, custom }: JsonObject): boolean =>
+  clientTools.includes(type) && [name, called, custom].some((described) => described !== undefined);
 
 function unpricedField({ model, tools, modalities, ...request }: JsonObject): string | undefined {
   // The suffix is OpenRouter's, and has it search.
   if (typeof model === 'string' && model.endsWith(':online')) return 'model';
-  if (listOf(tools).some((tool) => isObject(tool) && !clientTools.includes(tool['type']))) return 'tools';
+  if (listOf(tools).some((tool) => isObject(tool) && !isClientTool(tool))) return 'tools';
   if (listOf(modalities).includes('audio')) return 'modalities';
   return orders.find((field) => isOrdered(request[field]));
 }

@@ -25,6 +25,7 @@ async function start(billed: number, ceiling: object) {
     quality: 'good',
     max_output: 100,
     input: ['text', 'image', 'file'],
+    tools: true,
   };
   const price = { input: 1, output: 1 };
   gateway = await startTestGateway({
@@ -84,6 +85,20 @@ test('a large picture inside the request is held as a picture and not as text', 
   for (const model of [byRun, byRelay]) {
     expect(costOf(await send(model, {}, { type: 'image_url', image_url: { url } }))).toBeCloseTo(0.001501, 9);
   }
+});
+
+test.each([byRun, byRelay])('a picture inside a picture takes nothing from what is held (%s)', async (model) => {
+  const { refusal } = await start(1_500, { max_cost_usd: 0.02 });
+  const url = `data:image/png;base64,${'A'.repeat(200_000)}`;
+  const nested = { type: 'image_url', image_url: { type: 'image_url', url } };
+  expect(await refusal(model, {}, nested)).toMatchObject({ status: 422, param: 'preferences.max_cost_usd' });
+});
+
+test('what tools of its own add to a bill is not held against an upstream', async () => {
+  const { openAi, send } = await start(50_000, {});
+  const fields = { tools: [{ type: 'web_search' }], preferences: { tools: { allow: ['answer-1'] } } };
+  for (const _ of [1, 2]) expect(costOf(await send(byRun, fields))).toBeCloseTo(0.050001, 9);
+  expect(openAi.requests).toHaveLength(2);
 });
 
 test('a reader whose window nobody knows gets no file where money is limited, and the trace says so', async () => {

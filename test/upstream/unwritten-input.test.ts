@@ -26,6 +26,8 @@ test.each<[string, object, object]>([
 
 test.each<[string, object]>([
   ['tools', { tools: [{ type: 'openrouter:web_search' }] }],
+  ['tools', { tools: [{ google_search: {} }] }],
+  ['tools', { tools: [{ type: 'function', googleSearch: {} }] }],
   ['web_search_options', { web_search_options: {} }],
   ['plugins', { plugins: [{ id: 'web' }] }],
   ['search_parameters', { search_parameters: { mode: 'auto' } }],
@@ -37,7 +39,10 @@ test.each<[string, object]>([
 });
 
 test.each<[string, object]>([
-  ['tools of the client', { tools: [{ type: 'function', function: {} }, { type: 'custom' }, { function: {} }] }],
+  [
+    'tools of the client',
+    { tools: [{ type: 'function', function: {} }, { type: 'custom', custom: {} }, { function: {} }] },
+  ],
   [
     'texts of other APIs',
     said({ type: 'input_text', text: 'x' }, { text: 'y' }, { type: 'tool_result', content: 'z' }),
@@ -47,6 +52,25 @@ test.each<[string, object]>([
   ['a schema with such a field', { response_format: { json_schema: { properties: { plugins: {}, type: 'file' } } } }],
 ])('%s are nothing of the kind', (_, body) => {
   expect(unwrittenIn(body as Record<string, unknown>)).toEqual(plain);
+});
+
+test('what an assistant said aloud is speech, although only its id is sent', () => {
+  const messages = [{ role: 'assistant', content: null, audio: { id: 'audio_1' } }];
+  expect(unwrittenIn({ messages })).toEqual({ ...plain, unsized: 'messages', speech: 'messages' });
+});
+
+test.each<[string, object]>([
+  ['in a picture', said({ type: 'image_url', image_url: { type: 'image_url', url: inline } })],
+  ['in a result', said({ type: 'tool_result', content: [{ type: 'image', source: { type: 'image', data: inline } }] })],
+  ['in content of its own', said({ type: 'image', data: inline, content: [{ type: 'image', content: [] }] })],
+])('the letters of a picture %s count once', (_, body) => {
+  expect(unwrittenIn(body as Record<string, unknown>)).toMatchObject({ inlineBytes: inline.length });
+});
+
+test('what looks like a picture in the arguments of a call is a picture and text', () => {
+  const call = { id: 'c', function: { name: 'f', arguments: { type: 'image_url', url: inline } } };
+  const body = { messages: [{ role: 'assistant', tool_calls: [call] }] };
+  expect(unwrittenIn(body)).toMatchObject({ pictures: 1, inlineBytes: 0 });
 });
 
 test('no request is longer than the window, and what has no length fills it', () => {
