@@ -168,6 +168,8 @@ function intersectLimits(
   named('privacy', (preferences) => preferences.privacy === privacy);
   named('regions', (preferences) => preferences.regions !== undefined);
   named('tools', (preferences) => preferences.tools !== undefined);
+  // Of a key alone: no request can ask for a day.
+  if (maxCostPerDayUsd !== undefined) sources['max_cost_usd_per_day'] = 'key';
   const regionLists = layers.flatMap(({ preferences }) => (preferences.regions ? [preferences.regions] : []));
   return {
     sources,

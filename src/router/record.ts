@@ -65,8 +65,8 @@ function sourcesOf(documents: readonly EvidenceDocument[]): RunSource[] {
 }
 
 /**
- * As it is stored. The instruction is the caller's text, and a quote may be; records hold no texts. What a private run read is nobody's
- * business afterwards.
+ * As it is stored. The instruction is the caller's text, and a quote may be; records hold no texts. What a private run
+ * read is nobody's business afterwards.
  */
 export function storedRun(keyName: string, record: RunRecord): StoredRun {
   const { runId: id, createdAtMs, kind, status, requestedModel, model } = record;

@@ -80,10 +80,12 @@ describe('merging', () => {
   test('takes the strictest of every limit and names its source', () => {
     const { limits, sources } = merge(
       [body({ max_cost_usd: 0.5, max_turns: 3, privacy: 'zdr' }), header({ optimize: 'local', max_turns: 5 })],
-      { max_cost_usd: 0.05, privacy: 'no_training' },
+      { max_cost_usd: 0.05, max_cost_usd_per_day: 2, privacy: 'no_training' },
     );
-    expect(limits).toMatchObject({ maxCost: 50_000_000, maxTurns: 3, privacy: 'local' });
-    expect(sources).toMatchObject({ max_cost_usd: 'key', max_turns: 'body', privacy: 'profile' });
+    const money = { maxCost: 50_000_000, maxCostPerDay: 2_000_000_000 };
+    expect(limits).toMatchObject({ ...money, maxTurns: 3, privacy: 'local' });
+    const moneyFrom = { max_cost_usd: 'key', max_cost_usd_per_day: 'key' };
+    expect(sources).toMatchObject({ ...moneyFrom, max_turns: 'body', privacy: 'profile' });
   });
 
   test('intersects regions, keeps every allow list and adds up denials', () => {
