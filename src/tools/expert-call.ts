@@ -106,7 +106,8 @@ const bytesPerToken = 3;
 
 function estimate({ messages, options }: ExpertRequest, writtenBytes: number, callee: Callee): MeteredUsage {
   const unwritten = unwrittenIn({ messages });
-  const textBytes = Buffer.byteLength(JSON.stringify(messages)) - unwritten.inlineBytes;
+  // Tools and schemas are read, and billed, like messages.
+  const textBytes = Buffer.byteLength(JSON.stringify([messages, options])) - unwritten.inlineBytes;
   const promptTokens = Math.ceil(textBytes / bytesPerToken) + unwrittenTokens(unwritten, callee);
   const outputTokens = Math.ceil(writtenBytes / bytesPerToken);
   const prompt = promptUsage(promptTokens, cacheMarkIn([messages, options]));

@@ -78,6 +78,14 @@ test('estimates usage on the dear side, and says so, when none is reported', asy
   expect(outcome.usage[0]?.usage.inputTokens).toBeGreaterThanOrEqual(100);
 });
 
+test('estimates what tools and schemas take as well', async () => {
+  const tool = await answerTool(() => ({ ...replies.says('abcdef'), usage: null }));
+  const described = { name: 'look', description: 'y'.repeat(3_000) };
+  const answerOptions = { tools: [{ type: 'function', function: described }] };
+  const { outcome } = await executed(tool, inputOf('x', { answerOptions }));
+  expect(outcome.usage[0]?.usage.inputTokens).toBeGreaterThanOrEqual(1_000);
+});
+
 test.each([
   [
     'a rate limit',
