@@ -1,12 +1,15 @@
+import { keepHead } from '../contract/code-points.ts';
+
 const mostCodePoints = 2_000;
 
 /** Words of an upstream as a client may read them: without links, and without what nobody outside may know. */
 export function cleanWords(text: string | undefined, secrets: readonly string[]): string | undefined {
-  const withoutLinks = text?.replace(/\bhttps?:\/\/\S+/gi, '[link]');
-  return secrets
+  if (text === undefined) return undefined;
+  const withoutLinks = text.replace(/\bhttps?:\/\/\S+/gi, '[link]');
+  const cleaned = secrets
     .filter((secret) => secret !== '')
-    .reduce((cleaned, secret) => cleaned?.replaceAll(secret, '[hidden]'), withoutLinks)
-    ?.slice(0, mostCodePoints);
+    .reduce((words, secret) => words.replaceAll(secret, '[hidden]'), withoutLinks);
+  return keepHead(cleaned, mostCodePoints);
 }
 
 /** Our key, and where the upstream is. */

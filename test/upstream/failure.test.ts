@@ -81,6 +81,13 @@ test('why a schema was refused is kept for its client, without key, host or link
   expect(failure.message).toBe('The upstream refused the schema for its answer (status 400).');
 });
 
+test('a long reason is cut, and no character with it', () => {
+  const error = { message: `json_schema ${'🙂'.repeat(3_000)}`, param: 'response_format' };
+  const { reason } = failureOfStatus(400, new Headers(), { error }, now, []);
+  expect([...(reason ?? '')]).toHaveLength(2_000);
+  expect(reason?.endsWith('🙂')).toBe(true);
+});
+
 test("of what the network throws only the system's code is kept", () => {
   const inner = Object.assign(new Error('connect ECONNREFUSED 10.1.2.3:443'), { code: 'ECONNREFUSED' });
   const failure = failureOfNetwork(new TypeError('fetch failed for https://host', { cause: inner }));
