@@ -116,7 +116,23 @@ function serverChecks(config: Config): string[] {
   if (policy.backend === 'estimate' && policy.contract !== undefined) {
     problems.push('policy.contract: `estimate` reads no prompt: leave it out');
   }
-  return [...problems, ...remotePolicyChecks(config)];
+  return [...problems, ...bundledPolicyChecks(config), ...remotePolicyChecks(config)];
+}
+
+function bundledPolicyChecks({ policy }: Config): string[] {
+  const { backend, model, adapter, contract, fallback } = policy;
+  if (backend !== 'bundled') return [];
+  const ownWeights = model !== undefined || adapter !== undefined || contract !== undefined;
+  return [
+    ...(ownWeights
+      ? ['policy.backend: `llama` is the one that takes weights of your own; the bundled one has its own']
+      : []),
+    ...(fallback === 'none'
+      ? [
+          'policy.fallback: the bundled policy warms up behind `estimate`; without it, write `backend: llama, model: card-reader`',
+        ]
+      : []),
+  ];
 }
 
 function remotePolicyChecks({ policy, upstreams }: Config): string[] {

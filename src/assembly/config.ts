@@ -64,8 +64,14 @@ const serverSchema = z.strictObject({
   strict: z.boolean().default(false).describe('drop everything that OpenAI’s API does not have'),
 });
 
+/** Of models/downloads.json: what decides where the configuration names nothing. */
+export const bundledModel = 'card-reader';
+
 const policySchema = z.strictObject({
-  backend: z.enum(['llama', 'remote', 'estimate']).default('estimate'),
+  backend: z
+    .enum(['bundled', 'llama', 'remote', 'estimate'])
+    .default('bundled')
+    .describe('bundled: models/card-reader.md, and estimate until its base is here'),
   model: z
     .string()
     .optional()
@@ -81,6 +87,11 @@ const policySchema = z.strictObject({
     .describe('what a model was trained on that models/downloads.json does not know; slots-1 when left out'),
   thought: z.int().min(0).optional().describe('most tokens of free thought before a choice'),
   threads: z.int().min(1).optional(),
+  decision_ms: z
+    .int()
+    .min(1)
+    .optional()
+    .describe('beliefs-1: longest decision, and a quarter of the time left at most; then the fallback decides'),
   price: priceSchema.optional(),
 });
 

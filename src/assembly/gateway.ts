@@ -11,6 +11,7 @@ import type { Policy } from '../router/policy.ts';
 import type { Orchestrator } from '../router/run.ts';
 import { createApp } from '../server/app.ts';
 import { defaultTimings, type RelayedUpstream, type ServerParts, type SlotHealth } from '../server/parts.ts';
+import { type PolicyInUse, settlePolicy } from './bundled-policy.ts';
 import type { Config } from './config.ts';
 import { gatewayKeys } from './keys.ts';
 import { ConfigError } from './load-config.ts';
@@ -39,6 +40,10 @@ export interface GatewayOptions {
   readonly policy?: Policy;
   /** False: words alone decide and find, as where the embedding cannot run. */
   readonly embedding?: boolean;
+  /** How often to look for the base of the bundled policy; 30 s when left out. */
+  readonly recheckMs?: number;
+  /** Told what changes after the start, as notes tell what was. */
+  readonly announce?: (note: string) => void;
   readonly logger?: ServerParts['logger'];
   readonly timings?: ServerParts['timings'];
 }
@@ -50,6 +55,7 @@ export interface Gateway {
   readonly ledger: Ledger;
   /** What can be chosen: configured and in working order. */
   readonly slots: readonly Slot[];
+  /** What decides now. */
   readonly policy: Policy;
   /** Sentences for the operator about what is there and what is missing. */
   readonly notes: readonly string[];
@@ -84,12 +90,11 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
   const { slots, readProblem, notes } = tooling;
   const knowledge = { readProblem, skillCounts: storage.skillCounts };
   const open = () => openPolicy(config, place, knowledge, remote);
-  const opened = await openPolicyOr(options.policy, open, tooling);
+  const inUse = { opened: await openPolicyOr(options.policy, open, tooling) };
   const relays = relaysFrom(config, tooling, rows);
-  notes.splice(0, 0, opened.note, ...storage.notes);
+  notes.splice(0, 0, inUse.opened.note, ...storage.notes);
 
-  const orchestrator = createOrchestrator({
-    ...opened,
+  const parts = {
     slots,
     tools: tooling.tools,
     ledger: storage.ledger,
@@ -99,39 +104,55 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
     maxTurns: config.limits.max_turns,
     runTimeoutMs: config.limits.run_timeout_ms,
     now: Date.now,
-    onError: (error, runId) => logFailure(error, runId, log.app),
-  });
+    onError: (error: OrchestraError, runId: string) => logFailure(error, runId, log.app),
+  };
+  const orchestrator = createOrchestrator(parts, () => inUse.opened);
   const app = createApp({
-    orchestrator,
-    ...storage,
-    prices,
-    slots,
+    ...{ orchestrator, ...storage, prices, slots, relays, keys },
     slotHealth: (id) => slotHealth(id, config, tooling.upstreams),
-    relays,
-    profiles: { ...builtInProfiles, ...config.profiles },
-    keys,
-    anonymousCeiling: config.ceiling,
-    defaultPreferences: config.defaults,
-    policy: opened.policy.name,
+    policy: () => inUse.opened.policy.name,
     readiness: () => ({ ready: slots.some(({ role }) => role === 'answer') || relays.size > 0, notes }),
-    limits: { bodyBytes: config.limits.body_bytes, runs: config.limits.runs },
-    timings: options.timings ?? defaultTimings,
-    strict: config.server.strict,
-    now: Date.now,
-    newId: () => randomBytes(12).toString('hex'),
-    logger: options.logger ?? { level: 'error' },
+    ...servingFacts(options),
   });
   log.app = app;
-  const warming = opened.engine && warmUp(orchestrator, opened.policy, config);
+  const settling = settlePolicy(inUse, {
+    ...{ config, place, knowledge, recheckMs: options.recheckMs },
+    isGiven: options.policy !== undefined,
+    warm: (policy) =>
+      warmUp(
+        createOrchestrator(parts, () => ({ policy, fallback: undefined })),
+        policy,
+        config,
+      ),
+    changed: (before, cause) => tellChange(inUse, before, cause, { notes, log, announce: options.announce }),
+  });
   const close = async () => {
     await app.close();
-    await warming?.stop();
-    await Promise.all([tooling.close(), opened.engine?.close()]);
+    await settling.stop();
+    await Promise.all([tooling.close(), inUse.opened.engine?.close()]);
     storage.close();
   };
-  const reload = () => reloadAdapter(opened.engine);
-  return { app, orchestrator, ledger: storage.ledger, slots, policy: opened.policy, notes, reload, close };
+  const reload = () => reloadAdapter(inUse.opened.engine);
+  return {
+    ...{ app, orchestrator, ledger: storage.ledger, slots, notes, reload, close },
+    get policy() {
+      return inUse.opened.policy;
+    },
+  };
 }
+
+/** Of the server, what the configuration alone says. */
+const servingFacts = ({ config, timings = defaultTimings, logger = { level: 'error' } }: GatewayOptions) => ({
+  profiles: { ...builtInProfiles, ...config.profiles },
+  anonymousCeiling: config.ceiling,
+  defaultPreferences: config.defaults,
+  limits: { bodyBytes: config.limits.body_bytes, runs: config.limits.runs },
+  timings,
+  strict: config.server.strict,
+  now: Date.now,
+  newId: () => randomBytes(12).toString('hex'),
+  logger,
+});
 
 /** The application's own log, once there is an application. */
 interface LateLog {
@@ -147,6 +168,18 @@ function restBehind(meters: readonly string[], config: Config, { upstreams }: To
 function logFailure({ code, cause }: OrchestraError, runId: string, app: FastifyInstance | undefined): void {
   if (code !== 'internal' && code !== 'policy_unavailable') return;
   app?.log.error({ err: cause, runId }, 'a run or its policy failed');
+}
+
+/** The notes tell what is so now; whoever only read them at start is told. */
+function tellChange(
+  { opened }: PolicyInUse,
+  before: OpenedPolicy,
+  cause: unknown,
+  { notes, log, announce }: { notes: string[]; log: LateLog; announce: GatewayOptions['announce'] },
+): void {
+  notes[notes.indexOf(before.note)] = opened.note;
+  if (cause !== undefined) log.app?.log.error({ err: cause }, 'the bundled policy could not be started');
+  announce?.(opened.note);
 }
 
 /** A policy that cannot be had ends the start; then nothing may stay behind running. */

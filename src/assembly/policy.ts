@@ -1,4 +1,5 @@
 import { loadBeliefs, loadContract } from '../contract/load.ts';
+import { findModel } from '../inference/downloads/catalog.ts';
 import type { InferenceEngine } from '../inference/engine.ts';
 import { createEstimatePolicy } from '../router/policies/estimate.ts';
 import { createJudgePolicy } from '../router/policies/judge.ts';
@@ -6,7 +7,7 @@ import { createLlamaPolicy } from '../router/policies/llama.ts';
 import type { ProblemReader } from '../router/policies/problem-reading.ts';
 import type { SkillCounts } from '../router/policies/skills.ts';
 import type { Policy } from '../router/policy.ts';
-import type { Config } from './config.ts';
+import { bundledModel, type Config } from './config.ts';
 import { type ModelsPlace, openEngine } from './engines.ts';
 import { ConfigError } from './load-config.ts';
 
@@ -25,6 +26,9 @@ export interface PolicyKnowledge {
   readonly skillCounts: SkillCounts;
 }
 
+/** A GGUF that can decide. */
+export type OpenedLlama = Pick<OpenedPolicy, 'policy' | 'note'> & { readonly engine: InferenceEngine };
+
 /** What is assumed of a GGUF that models/downloads.json does not know. */
 const unknownPolicy = { contract: 'slots-1', thoughtTokens: 0 } as const;
 
@@ -41,11 +45,12 @@ export async function openPolicy(
   const estimate = createEstimatePolicy({ contract: loadContract('slots-2'), ...knowledge });
   const alone = (policy: Policy, note: string) => ({ policy, fallback: undefined, engine: undefined, note });
   const { backend, model, fallback } = config.policy;
+  if (backend === 'bundled') return alone(estimate, await bundledNote(place));
   if (backend === 'estimate' || model === undefined) {
     const sources = knowledge.readProblem
       ? 'cards, exact prices, embedded problems'
       : 'cards, exact prices, cues of the problem';
-    return alone(estimate, `policy: estimate (${sources}; no trained weights are in use)`);
+    return alone(estimate, `policy: estimate (${sources}; no language model decides)`);
   }
   const allowed = fallback === 'estimate' ? estimate : undefined;
   if (remote) {
@@ -58,13 +63,21 @@ export async function openPolicy(
   return alone(estimate, `policy: estimate, because ${opened.note}`);
 }
 
+/** What is said at start, before it is known whether the bundled policy can be had. */
+async function bundledNote({ folder }: ModelsPlace): Promise<string> {
+  const { present } = await findModel(bundledModel, folder);
+  return present
+    ? `policy: estimate, for the seconds until ${bundledModel} has warmed up; \`policy: { backend: estimate }\` keeps it`
+    : `policy: estimate, until the base of ${bundledModel} is here: run \`npm run orchestra -- models pull ${bundledModel}\``;
+}
+
 /** Only a note where the weights cannot be had. */
-async function openLlama(
+export async function openLlama(
   model: string,
-  { adapter, contract: written, context, thought, device, threads }: Config['policy'],
+  { adapter, contract: written, context, thought, device, threads, decision_ms: decisionMs }: Config['policy'],
   place: ModelsPlace,
   knowledge: PolicyKnowledge,
-): Promise<Omit<OpenedPolicy, 'fallback'> | { readonly note: string }> {
+): Promise<OpenedLlama | { readonly note: string }> {
   const opened = await openEngine({ model, adapter, contextTokens: context, sequences: 1, device, threads }, place);
   if (!opened.engine) return { note: opened.note };
   const { engine, found } = opened;
@@ -75,7 +88,7 @@ async function openLlama(
   }
   const policy =
     facts.contract === 'beliefs-1'
-      ? createJudgePolicy({ name: model, engine, contract: loadBeliefs(), ...knowledge })
+      ? createJudgePolicy({ name: model, engine, contract: loadBeliefs(), decisionMs, ...knowledge })
       : createLlamaPolicy({
           name: model,
           engine,

@@ -7,7 +7,7 @@ import type { MeterPrice, PriceBook } from '../cost/price-book.ts';
 import { freeRates, ratesFrom } from '../cost/rates.ts';
 import type { Slot } from '../preferences/slot.ts';
 import { policyMeter } from '../router/ask-policy.ts';
-import type { Config } from './config.ts';
+import { bundledModel, type Config } from './config.ts';
 
 const priceRows = z.array(
   z.strictObject({
@@ -52,7 +52,8 @@ export function createPriceBook(
   for (const [name, { price }] of Object.entries(config.tools)) {
     book.set(toolMeter(name), { rates: price ? ratesFrom(price) : freeRates, label: name, kind: 'tool' });
   }
-  const { price, upstream, model = config.policy.backend } = config.policy;
+  const { price, upstream, backend } = config.policy;
+  const { model = backend === 'bundled' ? bundledModel : backend } = config.policy;
   const label = upstream === undefined ? model : `${upstream}/${model}`;
   book.set(policyMeter, { rates: price ? ratesFrom(price) : freeRates, label, kind: 'policy' });
   const found = new LRUCache<string, MeterPrice>({ max: mostRelayedModels });

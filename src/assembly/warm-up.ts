@@ -5,6 +5,8 @@ import type { Orchestrator } from '../router/run.ts';
 import type { Config } from './config.ts';
 
 export interface WarmUp {
+  /** Never rejects. */
+  readonly done: Promise<void>;
   /** Ends it, wherever it is. */
   stop(): Promise<void>;
 }
@@ -19,8 +21,12 @@ export function warmUp(orchestrator: Orchestrator, policy: Policy, config: Confi
   const isFree = config.policy.price === undefined && policy.bound.outputTokens === 0;
   const decided = isFree ? orchestrator.decide(firstQuestion(config, leaving.signal)) : undefined;
   // Whatever goes wrong here goes wrong again where somebody is told.
-  const done = decided?.catch(() => undefined);
+  const done = Promise.resolve(decided).then(
+    () => undefined,
+    () => undefined,
+  );
   return {
+    done,
     async stop() {
       leaving.abort();
       await done;

@@ -21,7 +21,8 @@ export async function serve({ config: askedPath }: ServeOptions, context: ServeC
   const start = readStart(environment, askedPath);
   if (start.configPath === undefined) await fetchDefaultModel(context);
   const { config, settings } = start;
-  const gateway = await buildGateway({ config, environment, home: settings.home, modelsFolder: settings.modelsFolder });
+  const { home, modelsFolder } = settings;
+  const gateway = await buildGateway({ config, environment, home, modelsFolder, announce: console.log });
   await listen(gateway, start);
   console.log(greeting(gateway, start, addressOf(gateway)));
   context.onReload(() => void gateway.reload().then(console.log, console.error));

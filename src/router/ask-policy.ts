@@ -137,7 +137,8 @@ const isTold = (error: unknown): error is PolicyFailure | OrchestraError =>
 
 function reasonOf(error: unknown): string {
   if (isTold(error)) return error.message;
-  return error instanceof EngineFailure ? error.kind : 'an error inside the gateway; the log has the cause';
+  if (error instanceof EngineFailure) return error.kind === 'busy' ? 'busy, or not done in time' : error.kind;
+  return 'an error inside the gateway; the log has the cause';
 }
 
 function policyError(error: unknown): OrchestraError {

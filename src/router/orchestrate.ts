@@ -26,14 +26,18 @@ import { policyInfo, recordOf, storedRun } from './record.ts';
 import type { DecideReport, Orchestrator, RunError, RunEvent, RunRecord, RunSpec } from './run.ts';
 import { RunState } from './run-state.ts';
 
-/** Everything the loop works with; built once at start. */
-export interface RouterParts {
-  /** In configured order, each with its tool. */
-  readonly slots: readonly Slot[];
-  readonly tools: ReadonlyMap<string, Tool>;
+/** Who decides: may be others later. */
+export interface Deciders {
   readonly policy: Policy;
   /** Decides when the policy cannot; undefined where the operator forbids it. */
   readonly fallback: Policy | undefined;
+}
+
+/** Everything the loop works with; built once at start, but for who decides. */
+interface RouterParts extends Deciders {
+  /** In configured order, each with its tool. */
+  readonly slots: readonly Slot[];
+  readonly tools: ReadonlyMap<string, Tool>;
   readonly ledger: Ledger;
   readonly prices: PriceBook;
   readonly runs: Pick<RunStore, 'save'>;
@@ -51,8 +55,10 @@ export interface RouterParts {
  * act, observe. A failing tool is an observation, and the turn is taken again without it. The last turn can only
  * answer. Whatever happens, the record is saved and every hold is settled or released.
  */
-export function createOrchestrator(parts: RouterParts): Orchestrator {
-  return { run: (spec) => run(spec, parts), decide: (spec) => decide(spec, parts) };
+export function createOrchestrator(parts: Omit<RouterParts, keyof Deciders>, deciders: () => Deciders): Orchestrator {
+  // A run ends with the policy that it began with, also where another takes over meanwhile.
+  const now = () => ({ ...parts, ...deciders() });
+  return { run: (spec) => run(spec, now()), decide: (spec) => decide(spec, now()) };
 }
 
 async function* run(spec: RunSpec, parts: RouterParts): AsyncGenerator<RunEvent, RunRecord> {
@@ -131,7 +137,7 @@ async function* takeTurns(
       if (state.spec.preferences.onLimit === 'error') throw limitReached(found.forcedBy);
     }
     yield { type: 'turn-start', turn };
-    const input = policyInput(state, found, turn, maxTurns, clock.signal);
+    const input = policyInput(state, found, turn, maxTurns, clock);
     // A decision must leave the price of an answer, so that the run can end with one.
     const asked = await askPolicy(input, state, parts, found.endPrice);
     state.learn(asked.opinion);
@@ -195,7 +201,7 @@ function policyInput(
   found: TurnOptions,
   turn: number,
   maxTurns: number,
-  signal: AbortSignal,
+  { leftMs, signal }: RunClock,
 ): PolicyInput {
   const { statedWeights, instruction } = spec.preferences;
   const { seed } = spec;
@@ -210,6 +216,7 @@ function policyInput(
     instruction,
     turn,
     turnsLeft,
+    timeLeftMs: leftMs(),
     seed,
     privateTo,
     signal,
@@ -244,7 +251,7 @@ async function decide(spec: RunSpec, parts: RouterParts): Promise<DecideReport> 
   try {
     const maxTurns = mostTurns(spec, parts);
     const asked = await askPolicy(
-      policyInput(state, found, 1, maxTurns, clock.signal),
+      policyInput(state, found, 1, maxTurns, clock),
       state,
       { ...parts, policy: dryPolicy(state, parts) },
       found.endPrice,

@@ -35,6 +35,8 @@ export interface PolicyInput {
   /** 1 on the first turn. */
   readonly turn: number;
   readonly turnsLeft: number;
+  /** Of the whole run, when it is asked. */
+  readonly timeLeftMs: number;
   readonly seed: number;
   /** Owner of a private run, whose traces in a model's cache nobody else may use. */
   readonly privateTo: string | undefined;

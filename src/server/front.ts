@@ -15,7 +15,7 @@ export function frontRoutes(app: FastifyInstance, { readiness, policy, profiles,
     return reply
       .type('text/html; charset=utf-8')
       .headers({ 'content-security-policy': frontPolicy, 'x-content-type-options': 'nosniff' })
-      .send(frontPage({ ...about, ...example, ...readiness(), policy, models }));
+      .send(frontPage({ ...about, ...example, ...readiness(), policy: policy(), models }));
   });
   for (const url of ['/healthz', '/health'])
     app.get(url, { schema: routeSchemas.health }, async () => ({ status: 'ok' }));

@@ -90,8 +90,8 @@ export interface ServerParts {
   /** What stands when a request says nothing. */
   readonly defaultPreferences: RequestedPreferences;
   readonly readiness: () => Readiness;
-  /** Name of the policy that decides. */
-  readonly policy: string;
+  /** Name of the policy that decides now. */
+  readonly policy: () => string;
   readonly limits: ServerLimits;
   readonly timings: ServerTimings;
   /** Drops everything that OpenAI's API does not have, for every request. */

@@ -195,8 +195,18 @@ describe('one mistake is one line with path and way out', () => {
     ],
     [
       'a contract for a policy that reads no prompt',
-      { policy: { contract: 'slots-2' } },
+      { policy: { backend: 'estimate', contract: 'slots-2' } },
       'policy.contract: `estimate` reads no prompt: leave it out',
+    ],
+    [
+      'weights for the bundled policy',
+      { policy: { model: '/weights/mine.gguf' } },
+      'policy.backend: `llama` is the one that takes weights of your own; the bundled one has its own',
+    ],
+    [
+      'a bundled policy that nothing stands in for while it warms up',
+      { policy: { fallback: 'none' } },
+      'policy.fallback: the bundled policy warms up behind `estimate`; without it, write `backend: llama, model: card-reader`',
     ],
     [
       'a contract that asks a server for chances',

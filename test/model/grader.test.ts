@@ -58,6 +58,7 @@ const turnOf = (signal: AbortSignal, part: Partial<PolicyInput> = {}): PolicyInp
   instruction: undefined,
   turn: 1,
   turnsLeft: 4,
+  timeLeftMs: 60_000,
   seed: 1,
   privateTo: undefined,
   signal,

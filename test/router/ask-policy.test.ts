@@ -59,7 +59,15 @@ async function decidedBy(decide: () => Promise<PolicyOpinion>) {
   }));
   const input: PolicyInput = {
     ...{ problem: 'Hi', conversation: '', evidence: state.evidence, candidates },
-    ...{ weights: preferences.weights, statedWeights: [], instruction: undefined, turn: 1, turnsLeft: 1, seed: 1 },
+    ...{
+      weights: preferences.weights,
+      statedWeights: [],
+      instruction: undefined,
+      turn: 1,
+      turnsLeft: 1,
+      timeLeftMs: 60_000,
+      seed: 1,
+    },
     ...{ privateTo: undefined, signal },
   };
   const logged: OrchestraError[] = [];

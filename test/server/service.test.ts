@@ -28,7 +28,7 @@ test('the front page says what this is and shows a request to copy, to people an
 test('the front page says whether this is ready, who decides and what needs a key', async () => {
   const readiness = () => ({ ready: false, notes: ['`answer-2` is out: <img src=x> & more'] });
   const page = async (parts = {}) => {
-    const gateway = await start({ readiness, policy: 'our-policy', ...parts });
+    const gateway = await start({ readiness, policy: () => 'our-policy', ...parts });
     const { text } = await ask(gateway, '/', { headers: { accept: 'text/html' } });
     await gateway.close();
     return text;

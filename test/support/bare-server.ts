@@ -67,7 +67,7 @@ export async function startServer(overrides: Partial<ServerParts> = {}, relay?: 
     relays: new Map(relay ? [['loopback', relayedUpstream(relay)]] : []),
     profiles: builtInProfiles,
     keys: undefined,
-    policy: 'scripted',
+    policy: () => 'scripted',
     anonymousCeiling: {},
     defaultPreferences: {},
     readiness: () => ({ ready: true, notes: [] }),

@@ -36,6 +36,8 @@ const licenceSchema = z.strictObject({
 /** How the loop has to talk to this model when it is the policy. */
 const policyFactsSchema = z.strictObject({
   contract: z.enum(servedContracts),
+  /** Of the contract's files that training read; a test holds ours to it. */
+  contractHash: sha256Hex.optional(),
   thoughtTokens: z.int().nonnegative(),
   contextTokens: z.int().positive(),
   /** Who writes calls to the client's own tools: the policy itself, or the expert it picks. */

@@ -14,7 +14,7 @@ export interface Graded {
 }
 
 /** One run's questions about one prompt. Prompt and signal say which: a run asks each question once. */
-export interface GradeRequest extends Pick<JudgeRequest, 'privateTo' | 'inProgress' | 'signal'> {
+export interface GradeRequest extends Pick<JudgeRequest, 'privateTo' | 'inProgress' | 'deadlineMs' | 'signal'> {
   readonly prompt: readonly Segment[];
   readonly questions: readonly (readonly Segment[])[];
 }

@@ -1,3 +1,4 @@
+import { performance } from 'node:perf_hooks';
 import type { Chances } from '../../contract/agreement.ts';
 import {
   cardBranch,
@@ -27,14 +28,19 @@ export interface JudgePolicyOptions {
   /** Tells how attempts to a problem compare, and its domains for feedback. Words alone where there is no embedding. */
   readonly readProblem?: ProblemReader | undefined;
   readonly skillCounts?: SkillCounts;
+  /** Longest decision, in milliseconds; without it, it may take all the time that the run has. */
+  readonly decisionMs?: number | undefined;
 }
+
+/** Of the time left to a run, where decisions are bounded: most of it belongs to the answer. */
+const decisionShare = 1 / 4;
 
 /**
  * A GGUF believes, arithmetic decides (`beliefs-1`): the model grades every card behind one shared problem, and the
  * expected-utility search of `estimate` makes the choice. So prices, waits, weights and limits act exactly.
  */
 export function createJudgePolicy(options: JudgePolicyOptions): Policy {
-  const { name, engine, contract, readProblem = readByCues, skillCounts = noSkillCounts } = options;
+  const { name, engine, contract, readProblem = readByCues, skillCounts = noSkillCounts, decisionMs } = options;
   const grade = createGrader(engine, contract);
   const { contextTokens } = engine.info;
   return {
@@ -44,8 +50,9 @@ export function createJudgePolicy(options: JudgePolicyOptions): Policy {
     // The problem, the questions behind it and the wish, each at most a context.
     bound: usageOf({ inputTokens: 3 * contextTokens, calls: 2 }),
     decide: async (input) => {
-      const wish = await readWish(input, grade, contract);
-      const cards = await gradeCards(input, grade, contextTokens, contract);
+      const inTime = boundedBy(decisionMs, input.timeLeftMs, grade);
+      const wish = await readWish(input, inTime, contract);
+      const cards = await gradeCards(input, inTime, contextTokens, contract);
       const domains = domainsNamed([...cards.grades.keys()]);
       const reading = await readProblem(input.problem, domains, input.signal);
       const beliefs = gradedBeliefs(cards.grades, reading, skillCounts, contract);
@@ -58,6 +65,13 @@ export function createJudgePolicy(options: JudgePolicyOptions): Policy {
       };
     },
   };
+}
+
+/** All that one decision asks shares one deadline; past it, the engine gives the question up as `busy`. */
+function boundedBy(decisionMs: number | undefined, timeLeftMs: number, grade: Grader): Grader {
+  if (decisionMs === undefined) return grade;
+  const endsAtMs = performance.now() + Math.min(decisionMs, timeLeftMs * decisionShare);
+  return (request) => grade({ ...request, deadlineMs: Math.max(1, endsAtMs - performance.now()) });
 }
 
 /** What a wish in words weighs; what the caller gave as a number stands. */

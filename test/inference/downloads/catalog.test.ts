@@ -1,6 +1,7 @@
-import { writeFileSync } from 'node:fs';
+import { statSync, writeFileSync } from 'node:fs';
 import { join, resolve } from 'node:path';
 import { describe, expect, test } from 'vitest';
+import { contractHash } from '../../../src/contract/load.ts';
 import { findModel, listDownloads, readDownloads } from '../../../src/inference/downloads/catalog.ts';
 import { type DownloadEntry, downloadsSchema } from '../../../src/inference/downloads/entry.ts';
 import { sha256OfFile } from '../../../src/inference/weights-hash.ts';
@@ -10,6 +11,7 @@ test('downloads.json is valid, pins every file and asks for consent where the li
   const entries = readDownloads();
   expect(entries.map(({ id }) => id)).toEqual([
     'smollm2-135m-instruct',
+    'card-reader',
     'orchestrator-8b',
     'qwen3-8b',
     'all-minilm-l6-v2',
@@ -17,13 +19,24 @@ test('downloads.json is valid, pins every file and asks for consent where the li
   expect(entries.filter(({ licence }) => licence.researchOnly === true).map(({ id }) => id)).toEqual([
     'orchestrator-8b',
   ]);
-  expect(entries.filter(({ policy }) => policy?.trained === true).map(({ id }) => id)).toEqual(['orchestrator-8b']);
+  expect(entries.filter(({ policy }) => policy?.trained === true).map(({ id }) => id)).toEqual([
+    'card-reader',
+    'orchestrator-8b',
+  ]);
 });
 
-test('the bundled embedding is here, with the hash that its entry names', async () => {
-  const { entry, path, present } = await findModel('all-minilm-l6-v2', '/nowhere');
-  expect(present).toBe(true);
-  expect(await sha256OfFile(path)).toBe(entry?.sha256);
+test('what is bundled is here, with the size and the hash that its entry names', async () => {
+  const bundled = (await listDownloads('/nowhere')).filter(({ entry }) => entry.source.kind === 'bundled');
+  expect(bundled.map(({ entry }) => entry.id)).toEqual(['card-reader', 'all-minilm-l6-v2']);
+  for (const { entry, path } of bundled) {
+    expect(statSync(path).size).toBe(entry.sizeBytes);
+    expect(await sha256OfFile(path)).toBe(entry.sha256);
+  }
+});
+
+test('the bundled policy was trained on the contract that is served', () => {
+  const entry = readDownloads().find(({ id }) => id === 'card-reader');
+  expect(entry?.policy?.contractHash).toBe(contractHash());
 });
 
 test('a list says which files are here', async () => {

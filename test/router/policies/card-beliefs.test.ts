@@ -30,6 +30,7 @@ function chanceOf(needs: Needs, ...slots: (typeof answer)[]): number {
     instruction: undefined,
     turn: 1,
     turnsLeft: 3,
+    timeLeftMs: 60_000,
     seed: 1,
     privateTo: undefined,
     signal: new AbortController().signal,

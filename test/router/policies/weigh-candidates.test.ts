@@ -33,6 +33,7 @@ const inputOf = (candidates: readonly Candidate[], privacy: number): PolicyInput
   instruction: undefined,
   turn: 2,
   turnsLeft: 3,
+  timeLeftMs: 60_000,
   seed: 1,
   privateTo: undefined,
   signal: new AbortController().signal,
