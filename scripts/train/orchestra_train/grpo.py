@@ -135,8 +135,11 @@ def play(
 
 
 def _state(group: int, turn: Turn) -> str:
-    """Runs of a group stand at the same place time and again: each place is computed once."""
-    return f"{group} {turn.run.turns_left} {turn.run.evidence}"
+    """Runs of a group stand at the same place time and again: each place is computed once.
+
+    Who failed leaves no evidence, but is no longer open.
+    """
+    return f"{group} {turn.run.turns_left} {sorted(turn.run.lost)} {turn.run.evidence}"
 
 
 def measure(groups: list[list[Rollout]]) -> Measured:

@@ -92,12 +92,14 @@ class Journal:
         from matplotlib import pyplot
 
         lines = self.read()
-        names = [name for name in (lines[0] if lines else {}) if name != "step"]
+        # A step need not have every figure: where nothing was asked there is nothing to tell.
+        names = [name for name in dict.fromkeys(name for line in lines for name in line) if name != "step"]
         figure, axes = pyplot.subplots(
             max(1, len(names)), figsize=(7, 1.8 * max(1, len(names))), sharex=True, squeeze=False
         )
         for name, axis in zip(names, axes[:, 0], strict=False):
-            axis.plot([line["step"] for line in lines], [line[name] for line in lines], linewidth=0.9)
+            told = [(line["step"], line[name]) for line in lines if name in line]
+            axis.plot(*zip(*told, strict=True), linewidth=0.9)
             axis.set_ylabel(name, fontsize=7)
         path = self.metrics.with_suffix(".png")
         figure.tight_layout()

@@ -147,7 +147,7 @@ def _rules(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _sft(arguments: argparse.Namespace) -> None:
     _, policy = _open_policy(arguments, ())
-    settings = SftSettings(arguments.steps, arguments.episodes, arguments.learning_rate, arguments.seed)
+    settings = SftSettings(arguments.steps, arguments.episodes, arguments.learning_rate, seed=arguments.seed)
     _show(train_sft(policy, WHOLE_WORLD, _rules(arguments), settings, arguments.out))
 
 

@@ -1,17 +1,22 @@
 """Training learns, and a killed run ends like one that was never killed."""
 
 import json
+import sys
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
 
+from orchestra_train import cli
 from orchestra_train.contract.load import load_contract
-from orchestra_train.gguf_file import tiny_model
-from orchestra_train.grpo import GrpoSettings, play, train_grpo
+from orchestra_train.gguf_file import tiny_model, write_model
+from orchestra_train.grpo import GrpoSettings, _backward, play, train_grpo
+from orchestra_train.journal import Journal
 from orchestra_train.model import add_adapter
-from orchestra_train.policy import BeliefsPolicy, SlotsPolicy
+from orchestra_train.policy import BeliefsPolicy, SlotsPolicy, Turn
 from orchestra_train.reward import REWARDS
 from orchestra_train.sft import SftSettings, random_turn, train_sft
 from orchestra_train.tokenizer import TextTokenizer, tiny_tokenizer
@@ -43,8 +48,6 @@ class Killed(Exception):
 
 def kill_at(step: int, monkeypatch: pytest.MonkeyPatch) -> None:
     """The process ends after it logged a step and before it saved it."""
-    from orchestra_train.journal import Journal
-
     log = Journal.log
 
     def log_and_die(self: Journal, now: int, **figures: float) -> None:
@@ -111,6 +114,30 @@ def test_every_rollout_follows_the_rules(kind: str) -> None:
         assert all(0 <= number < len(turn.choices) for turn, number in rollout.decisions)
 
 
+@pytest.mark.parametrize("kind", ["beliefs", "slots"])
+def test_runs_that_lost_different_tools_are_not_taken_for_one_place(kind: str) -> None:
+    rng = np.random.default_rng(0)
+    episodes = [fresh_episode(rng, replace(SHAPE, failures=0.4)) for _ in range(3)]
+    policy = fresh_policy(kind)
+    groups = play(policy, episodes, 4, SLOTS, rng)
+    told, log_probabilities = [], policy.log_probabilities
+
+    def watched(turns: Sequence[Turn]) -> list[torch.Tensor]:
+        told.extend(len(turn.choices) for turn in turns)
+        return log_probabilities(turns)
+
+    policy.log_probabilities = watched
+    _backward(policy, groups, [np.ones(4)] * 3, 0.0)
+    places = {
+        (rollout.group, turn.run.turns_left, turn.run.lost, str(turn.run.evidence))
+        for group in groups
+        for rollout in group
+        for turn, _ in rollout.decisions
+    }
+    assert any(lost for _, _, lost, _ in places)
+    assert len(told) == len(places)
+
+
 @pytest.mark.parametrize("reward", REWARDS)
 @pytest.mark.parametrize("kept", ["component", "paper", "none"])
 def test_each_reward_and_filter_takes_a_step(reward: str, kept: str, tmp_path: Path) -> None:
@@ -127,3 +154,23 @@ def test_a_half_written_line_of_metrics_is_forgotten(tmp_path: Path) -> None:
     with journal.metrics.open("a") as lines:
         lines.write(json.dumps({"step": 2, "loss": 1})[:9])
     assert [line["step"] for line in journal.read()] == [0, 1]
+
+
+def test_figures_that_only_some_steps_have_are_plotted_all_the_same(tmp_path: Path) -> None:
+    journal = Journal(tmp_path, "cards")
+    journal.log(0, loss=2.0, found=0.5)
+    journal.log(1, loss=1.0, unseen=0.1)
+    assert journal.plot().stat().st_size > 1000
+
+
+def test_the_seed_of_the_command_draws_other_turns(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    write_model(tiny_model("llama", TOKENIZER, seed=1, width=32, feed_forward=64), tmp_path / "base.gguf", "F32")
+
+    def first_loss(seed: int) -> float:
+        out = tmp_path / str(seed)
+        given = ["--base", str(tmp_path / "base.gguf"), "--out", str(out), "--steps", "1", "--episodes", "1"]
+        monkeypatch.setattr(sys, "argv", ["orchestra-train", "sft", *given, "--seed", str(seed)])
+        cli.main()
+        return json.loads((out / "sft.jsonl").read_text())["loss"]
+
+    assert first_loss(1) != pytest.approx(first_loss(2), abs=1e-4)
