@@ -53,15 +53,18 @@ def _learn(arguments: argparse.Namespace) -> None:
 
 def _train(arguments: argparse.Namespace, readings: list[Reading]) -> dict[str, Any]:
     """Nats a judged answer before and after, on those that were held out."""
-    order = np.random.default_rng(arguments.seed).permutation(len(readings))
-    held = max(1, round(arguments.held_out * len(readings))) if len(readings) > 1 else 0
-    tested, learnt = ([readings[row] for row in rows] for rows in (order[:held], order[held:]))
+    # By question: what was asked twice is never learnt from and tested on.
+    asked = sorted({one.problem for one in readings})
+    count = min(max(1, round(arguments.held_out * len(asked))), len(asked) - 1)
+    held = {asked[at] for at in np.random.default_rng(arguments.seed).permutation(len(asked))[:count]}
+    tested = [one for one in readings if one.problem in held]
+    learnt = [one for one in readings if one.problem not in held]
     _, reader = open_reader(arguments, arguments.origin)
     before = _nats(reader, tested)
     settings = CardSettings(arguments.steps, learning_rate=arguments.learning_rate, seed=arguments.seed, start=1.0)
     settings = replace(settings, check_every=max(1, arguments.steps))
     train_cards(reader, settings, arguments.out, TracedSource(learnt, arguments.share))
-    return {"held_out": held, "nats_before": before, "nats_after": _nats(reader, tested)}
+    return {"held_out": len(tested), "nats_before": before, "nats_after": _nats(reader, tested)}
 
 
 @torch.no_grad()

@@ -11,6 +11,7 @@ from pathlib import Path
 from typing import Any
 
 from .contract.beliefs import described
+from .contract.cut import trim
 from .contract.evidence import no_evidence
 from .contract.load import load_contract
 from .reading.cards import Rng
@@ -131,7 +132,7 @@ def traced_readings(judged: Iterable[Judged]) -> list[Reading]:
     contract = load_contract("beliefs-1")
 
     def tool(one: Judged) -> Tool:
-        return Tool("answer", described(one.quality, one.skills, contract), one.privacy, one.score)
+        return Tool("answer", described(trim(one.quality), one.skills, contract), one.privacy, one.score)
 
     return [
         Reading(one.problem, "", no_evidence(), (tool(one),), recorded=True)

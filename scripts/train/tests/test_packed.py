@@ -33,7 +33,11 @@ BELIEFS = load_contract("beliefs-1")
 METADATA = tiny_tokenizer(BELIEFS["grades"] * 50 + ["Good at sums. Problem: how many?"] * 20, 350)
 CARDS = CardSettings(16, cards=2, start=1.0)
 RECORDED = Reading(
-    "How many?", "law", no_evidence(), tuple(Tool("answer", f"Card {n}.", "any", float(n % 2)) for n in range(3)), True
+    "How many?",
+    "law",
+    no_evidence(),
+    tuple(Tool("answer", f"Card {n}: law 4{n}%; math 62%.", "any", float(n % 2)) for n in range(3)),
+    True,
 )
 WIDTH = 1500
 SETTINGS = TimedSettings(60.0, steps=4, examples=2, width=WIDTH, rows_at_once=2, checkpoint_every=2)
@@ -70,13 +74,10 @@ def test_packed_batches_have_the_loss_and_gradient_of_one_example_at_a_time() ->
     losses = []
     for _, example in examples():
         [found] = reader.grades([reader.tree(example)])
-        if isinstance(example, Wish):
-            losses.append(-(targets_of(example) * found).sum(-1).mean())
-        elif example.recorded:
-            losses.append(outcome_loss(found, chances, example))
-        else:
-            midway = read_midway(reader, probes, example)
-            losses.append(-(targets_of(example) * found).sum(-1).mean() + midway.hint_loss / 2)
+        recorded = isinstance(example, Reading) and example.recorded
+        told = outcome_loss(found, chances, example) if recorded else -(targets_of(example) * found).sum(-1).mean()
+        hints = 0.0 if isinstance(example, Wish) else read_midway(reader, probes, example).hint_loss
+        losses.append(told + hints / 2)
     expected = torch.stack(losses).mean()
     expected.backward()
     expected_gradient = gradient(reader)

@@ -6,6 +6,7 @@ import numpy as np
 import pytest
 import torch
 
+from orchestra_train.contract.evidence import no_evidence
 from orchestra_train.contract.load import load_contract
 from orchestra_train.device import place
 from orchestra_train.gguf_file import tiny_model
@@ -19,7 +20,14 @@ from orchestra_train.reading.problems import ProblemSource, open_subjects
 from orchestra_train.reading.reader import Reader, halve_frozen
 from orchestra_train.reading.rosters import GAINS, Reading, ReadingShape, Tool, as_grades, fresh_reading
 from orchestra_train.reading.subjects import GROUPS, HIDDEN, SUBJECTS
-from orchestra_train.reading.train import CardSettings, Curriculum, train_cards
+from orchestra_train.reading.train import (
+    CardSettings,
+    Curriculum,
+    Example,
+    ExampleSource,
+    fresh_example,
+    train_cards,
+)
 from orchestra_train.reading.wishes import STRENGTHS, UNSPOKEN, fresh_wish
 from orchestra_train.reading.wordings import SECTIONS
 from orchestra_train.tokenizer import TextTokenizer, tiny_tokenizer
@@ -190,16 +198,41 @@ def test_cards_grow_only_while_the_reader_keeps_up() -> None:
 
 def test_a_killed_run_goes_on_with_the_same_losses(tmp_path: Path) -> None:
     settings = CardSettings(6, problems=2, cards=2, checkpoint_every=3, check_every=99)
-    torch.manual_seed(3)
-    whole = train_cards(fresh_reader(), settings, tmp_path / "whole").read()
-    torch.manual_seed(3)
-    train_cards(fresh_reader(), CardSettings(3, problems=2, cards=2, check_every=99), tmp_path / "killed")
-    checkpoint = tmp_path / "killed" / "cards.pt"
-    saved = torch.load(checkpoint, weights_only=True)
-    assert saved["step"] == 3
-    again = train_cards(fresh_reader(), settings, tmp_path / "killed").read()
-    assert [line["step"] for line in again] == list(range(6))
-    assert all(np.isfinite(line["loss"]) for line in [*whole, *again])
+
+    def losses(source: ExampleSource = fresh_example, folder: str = "whole") -> list[float]:
+        torch.manual_seed(3)
+        return [line["loss"] for line in train_cards(fresh_reader(), settings, tmp_path / folder, source).read()]
+
+    drawn: list[Example] = []
+
+    def dies(rng: np.random.Generator, told: CardSettings, level: float) -> Example:
+        drawn.append(fresh_example(rng, told, level))
+        # In the fifth step, after the checkpoint.
+        if len(drawn) > 8:
+            raise KeyboardInterrupt
+        return drawn[-1]
+
+    with pytest.raises(KeyboardInterrupt):
+        losses(dies, "killed")
+    assert torch.load(tmp_path / "killed" / "cards.pt", weights_only=True)["step"] == 3
+    assert losses(folder="killed") == losses()
+
+
+def test_steps_of_recorded_outcomes_alone_do_not_hold_the_curriculum_back(tmp_path: Path) -> None:
+    tool = Tool("answer", "Measured: law 62%; math 40%.", "any", 1.0)
+    recorded = Reading("How many?", "math", no_evidence(), (tool,), recorded=True)
+    settings = CardSettings(2, problems=2, start=0.5)
+    lines = train_cards(fresh_reader(), settings, tmp_path, lambda *_: recorded).read()
+    assert all("right" not in line for line in lines)
+    assert torch.load(tmp_path / "cards.pt", weights_only=True)["more"]["curriculum"]["right"] == 0
+
+
+@pytest.mark.parametrize("problem", ["How many are 2 and 2? " * 3000, "What is \ud800 here?"])
+def test_problems_that_the_prompt_shows_otherwise_have_hints_too(problem: str) -> None:
+    reader = fresh_reader()
+    tool = Tool("answer", "Measured: law 62%; math 40%.", "any", 1.0)
+    midway = read_midway(reader, Probes(32, 2), Reading(problem, "math", no_evidence(), (tool,), recorded=True))
+    assert midway.hint_loss.item() > 0
 
 
 def test_frozen_layers_stay_as_they_are_and_are_in_the_checkpoint(tmp_path: Path) -> None:
@@ -241,3 +274,8 @@ def test_entries_of_recorded_cards_are_hints_and_held_out_subjects_leave_no_line
     assert (maths.bearing, maths.chance) == (3, 0.4)
     assert FIGURES[: maths.name_ends[0][0]].endswith("math") and maths.name_ends[0][1]
     assert HELD_OUT_ENTRIES.sub("", FIGURES) == FIGURES.replace(" law 88%;", "")
+
+
+def test_held_out_subjects_leave_a_card_wherever_they_stand() -> None:
+    card = "By subject: law 9%; history 8%; math 7%; engineering 6%; health 5%; psychology 4%; law 3%. Short."
+    assert HELD_OUT_ENTRIES.sub("", card) == "By subject: math 7%; health 5%. Short."

@@ -2,15 +2,16 @@
 
 import json
 import sys
+from argparse import Namespace
 
 import pytest
 import torch
 
-from orchestra_train import cli
+from orchestra_train import cli, trace_commands
 from orchestra_train.contract.load import load_contract
 from orchestra_train.gguf_file import tiny_model, write_model
 from orchestra_train.tokenizer import tiny_tokenizer
-from orchestra_train.traces import Judged, count_skills, fitted_skills, read_traces, traced_readings
+from orchestra_train.traces import Judged, TracedSource, count_skills, fitted_skills, read_traces, traced_readings
 
 BELIEFS = load_contract("beliefs-1")
 TURN = {"role": "answer", "slot": "answer-1", "model": "cloud/a", "outcome": "answered"}
@@ -127,3 +128,25 @@ def test_the_command_learns_from_feedback_and_goes_on_where_it_was(tmp_path, mon
     assert figures["nats_after"] < figures["nats_before"]
     assert json.loads((out / "skills.json").read_text())["counts"]["cloud/a"]["math"] == {"right": 15.0, "wrong": 0.0}
     assert torch.load(out / "cards.pt", weights_only=True)["step"] == 6
+
+
+def test_a_question_that_was_asked_twice_is_not_learnt_from_and_tested_on(tmp_path, monkeypatch):
+    readings = traced_readings(read(tmp_path, *(run(n, question=f"How many are {n % 5}?") for n in range(40))).judged)
+    seen = {}
+
+    class Watched(TracedSource):
+        def __init__(self, learnt, share):
+            seen["learnt"] = {one.problem for one in learnt}
+            super().__init__(learnt, share)
+
+    def nats(_, tested):
+        seen["tested"] = {one.problem for one in tested}
+
+    monkeypatch.setattr(trace_commands, "TracedSource", Watched)
+    monkeypatch.setattr(trace_commands, "_nats", nats)
+    monkeypatch.setattr(trace_commands, "open_reader", lambda *_: (None, None))
+    monkeypatch.setattr(trace_commands, "train_cards", lambda *_: None)
+    told = Namespace(seed=1, held_out=0.4, origin=None, steps=1, learning_rate=0.1, out=tmp_path, share=1.0)
+    assert trace_commands._train(told, readings)["held_out"] == 16
+    assert len(seen["tested"]) == 2 and len(seen["learnt"]) == 3
+    assert not seen["tested"] & seen["learnt"]

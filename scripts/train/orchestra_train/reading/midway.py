@@ -8,6 +8,7 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..contract.beliefs import card_branch, problem_prefix
+from ..contract.cut import keep_tail, prompt_budgets, well_formed
 from ..packing import Row, batch_inputs
 from .hints import Probes, StatementHint, hints_by_tool, statement_targets
 from .reader import Reader
@@ -83,6 +84,9 @@ def _statement_loss(probes: Probes, ends: Tensor, hints: list[StatementHint]) ->
 
 def _problem_end(reader: Reader, reading: Reading) -> int:
     """Where the problem ends, before any evidence."""
-    segments = problem_prefix(reading.problem, "", reading.evidence, reader.model.config.context, reader.contract)
+    context = reader.model.config.context
+    segments = problem_prefix(reading.problem, "", reading.evidence, context, reader.contract)
     bare = reader.encode(segments[:-1])
-    return len(bare) + reader.place(segments[-1:], reading.problem, len(reading.problem))
+    # As it stands in the prompt: a long one is cut, and what is no text is replaced.
+    shown = well_formed(keep_tail(reading.problem, prompt_budgets(context, reader.contract).problem))
+    return len(bare) + reader.place(segments[-1:], shown, len(shown))

@@ -24,7 +24,8 @@ LEAST_CHANCE, MOST_CHANCE = 0.01, 0.99
 # Of mmlu_pro; `splits.json` names them.
 HELD_OUT_DOMAINS = ("engineering", "history", "law", "psychology")
 # Their lines in cards of figures. Cards in words keep them: there they stand in lists.
-HELD_OUT_ENTRIES = re.compile(rf" (?:{'|'.join(HELD_OUT_DOMAINS)}) \d+%;")
+_ENTRY = rf" (?:{'|'.join(HELD_OUT_DOMAINS)}) \d+%"
+HELD_OUT_ENTRIES = re.compile(rf"(?<=:)(?:{_ENTRY};)+|;{_ENTRY}(?=[;.])")
 
 
 @cache

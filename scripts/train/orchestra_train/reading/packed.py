@@ -139,7 +139,7 @@ def _answers(tree: Tree, example: Example) -> dict[str, Any]:
 
 
 def _hints(reader: Reader, tree: Tree, example: Example) -> dict[str, Any]:
-    if not isinstance(example, Reading) or example.recorded:
+    if not isinstance(example, Reading):
         return {"problem_ends": [0], "names": [0], "statements": [0]}
     edges = np.cumsum([len(tree.prefix), *map(len, tree.branches)]).tolist()
     places = hint_places(reader, example, [range(*edge) for edge in pairwise(edges)])
