@@ -10,6 +10,7 @@ from orchestra_train.contract.load import load_contract
 from orchestra_train.evaluation.gateway import PolicyFiles, serve_gateway
 from orchestra_train.evaluation.metrics import measured_from
 from orchestra_train.evaluation.report import markdown
+from orchestra_train.evaluation.scenario import Reply, Scenario, Slot, Task
 from orchestra_train.evaluation.world import World, with_chances, world_scenario
 from orchestra_train.evaluation.world_report import evaluate_world
 from orchestra_train.gguf_file import tiny_model, write_adapter, write_model
@@ -128,6 +129,22 @@ def test_who_fails_is_left_for_another_without_a_charge() -> None:
         assert not set(outcome.calls) & world.episodes[task].down
     # Somebody who failed was asked first, and still the run ended with an answer.
     assert any(outcome.path[0][1] in world.episodes[task].down for task, outcome in outcomes.items())
+
+
+def test_a_run_that_ends_without_an_answer_still_costs_what_was_spent() -> None:
+    slots = {
+        "answer-1": Slot("answer-1", "Good at law.", {"per_call": 0.02}, 1000),
+        "search-1": Slot("search-1", "Finds laws.", {"per_call": 0.01}, 1000, "self_hosted", role="search"),
+    }
+    down = frozenset({"answer-1"})
+    task = Task("Who may fish here?", tuple(slots), HELP, down=down, found={"search": "x"})
+    scenario = Scenario("down", slots, [task], lambda *_: Reply("Nobody.", True, 100, 100))
+    with serve_gateway(scenario, PolicyFiles()) as gateway:
+        outcome = gateway.run(0, {**HELP, "tools": {"role:search": 1.0}})
+    assert outcome.failure is not None and not outcome.right
+    assert outcome.calls == ("search-1",)
+    assert outcome.cost_usd == pytest.approx(0.01)
+    assert (outcome.path, outcome.decided < outcome.turns) == ((), True)
 
 
 def _liking(world: World, task: int) -> dict[str, float]:

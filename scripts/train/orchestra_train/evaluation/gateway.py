@@ -10,7 +10,7 @@ import urllib.request
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
@@ -84,9 +84,20 @@ class Gateway:
         try:
             answer = self._post("/v1/chat/completions", body)
         except HTTPError as error:
-            return _failed(json.loads(error.read() or b"{}"))
+            return self._failed(number, error)
         record = self._get(f"/v1/orchestra/runs/{answer['x_orchestra']['run_id']}")
         return outcome_of(self.scenario, number, answer["choices"][0]["message"]["content"], record)
+
+    def _failed(self, number: int, error: HTTPError) -> Outcome:
+        """Wrong, with a turn that was not decided; whoever was asked before that was asked, and has been paid."""
+        failure = json.loads(error.read() or b"{}").get("error", {}).get("code", "unknown")
+        try:
+            record = self._get(f"/v1/orchestra/runs/{error.headers['x-orchestra-run-id']}")
+        except HTTPError:
+            # Refused before there was a run.
+            return Outcome(False, 0.0, 0.0, (), (), 1, 0, 1.0, False, False, failure)
+        ended = _ended(self.scenario, number, record, right=False)
+        return replace(ended, path=(), turns=ended.turns + 1, failure=failure)
 
     def beliefs(self, number: int) -> list[float]:
         """Chance of a right answer that the policy gives each candidate of a first turn."""
@@ -124,17 +135,23 @@ def request_of(scenario: Scenario, task: Task, weights: dict[str, float] | None)
 
 
 def outcome_of(scenario: Scenario, number: int, text: str, record: dict[str, Any]) -> Outcome:
-    task, turns = scenario.tasks[number], record["turns"]
-    called = [turn for turn in turns if turn["slot"] in scenario.slots]
+    called = [turn for turn in record["turns"] if turn["slot"] in scenario.slots]
     writer = record["model"].split("/")[-1]
     reply = scenario.reply(number, writer, _helped(called, writer))
     if reply.text != text:
         raise ValueError(f"{writer} did not write what was delivered for task {number}")
+    return _ended(scenario, number, record, reply.right)
+
+
+def _ended(scenario: Scenario, number: int, record: dict[str, Any], right: bool) -> Outcome:
+    task, turns, cost = scenario.tasks[number], record["turns"], record["cost"]
+    called = [turn for turn in turns if turn["slot"] in scenario.slots]
+    cost_usd = cost["known_part"] if cost["total"] is None else cost["total"]
     classes = [PRIVACY_CLASSES.index(scenario.slots[turn["slot"]].privacy) for turn in called]
     own = [turn for turn in turns if turn["decided_by"] != "forced"]
     return Outcome(
-        right=reply.right,
-        cost_usd=record["cost"]["total"],
+        right=right,
+        cost_usd=cost_usd,
         latency_ms=sum(turn["predicted"]["latency_ms"] for turn in turns),
         calls=tuple(turn["slot"] for turn in called if turn["actual"]["cost_usd"] != 0),
         path=tuple((turn["role"], turn["slot"]) for turn in turns),
@@ -142,7 +159,7 @@ def outcome_of(scenario: Scenario, number: int, text: str, record: dict[str, Any
         decided=sum(turn["decided_by"] == record["policy"]["name"] for turn in own),
         least_privacy=min(classes, default=4) / 4,
         privacy_broken=min(classes, default=4) < PRIVACY_CLASSES.index(task.limits.get("privacy", "any")),
-        over_budget=record["cost"]["total"] > task.limits.get("max_cost_usd", float("inf")),
+        over_budget=cost_usd > task.limits.get("max_cost_usd", float("inf")),
     )
 
 
@@ -152,15 +169,9 @@ def _helped(called: Sequence[dict[str, Any]], writer: str) -> set[str]:
     return {turn["role"] for turn in called[:wrote] if turn["outcome"].startswith(FOUND)}
 
 
-def _failed(body: dict[str, Any]) -> Outcome:
-    """Wrong, and a turn that was not decided."""
-    failure = body.get("error", {}).get("code", "unknown")
-    return Outcome(False, 0.0, 0.0, (), (), 1, 0, 1.0, False, False, failure)
-
-
 @contextmanager
 def serve_gateway(scenario: Scenario, policy: PolicyFiles) -> Iterator[Gateway]:
-    """Starts the built gateway, or its source where there is no build; ends it on the way out."""
+    """Starts the gateway from its source; ends it on the way out."""
     with serve_experts(scenario) as experts, tempfile.TemporaryDirectory() as home:
         config = Path(home, "orchestra.yaml")
         # JSON is YAML.
