@@ -46,7 +46,8 @@ def read_checkpoint(folder: Path) -> GgufModel:
     told = json.loads((folder / "config.json").read_text("utf-8"))
     if told["model_type"] != "qwen3":
         raise ValueError(f"{told['model_type']}: only qwen3 is read from Hugging Face's form; others as GGUF")
-    if told.get("rope_scaling") or told.get("attention_bias"):
+    plain = (told.get("rope_parameters") or {}).get("rope_type", "default") == "default"
+    if told.get("rope_scaling") or told.get("attention_bias") or not plain:
         raise ValueError("scaled rotations and biases are not known here")
     config = _config(told)
     # Nothing is allotted twice: the tensors read become the parameters.

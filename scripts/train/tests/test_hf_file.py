@@ -115,3 +115,12 @@ def test_an_adapter_for_vllm_has_every_projection_under_the_names_of_its_checkpo
             assert torch.equal(tensors.pop(f"{stem}.lora_A.weight"), part.lora_a)
             assert torch.equal(tensors.pop(f"{stem}.lora_B.weight"), part.lora_b)
     assert not tensors
+
+
+@pytest.mark.parametrize(
+    "told", [{"rope_scaling": {"rope_type": "yarn"}}, {"rope_parameters": {"rope_type": "yarn", "rope_theta": 1e6}}]
+)
+def test_scaled_rotations_are_refused_in_either_form(told: dict, tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps({"model_type": "qwen3", **told}))
+    with pytest.raises(ValueError, match="scaled rotations"):
+        read_base(tmp_path)
