@@ -40,8 +40,19 @@ export function lookUp(
     return { rates: undefined, contextTokens, reason: 'its price changes with the hour' };
   const found = calcPrice({}, info.model.id, { provider: info.provider, timestamp: new Date(atMs) });
   if (!found) return { rates: undefined, contextTokens, reason: 'genai-prices has no price for it now' };
+  const uncounted = uncountedUnits.find((unit) => found.model_price[unit] !== undefined);
+  if (uncounted) return { rates: undefined, contextTokens, reason: `its \`${uncounted}\` is not counted here` };
   return { rates: ratesOf(found.model_price), contextTokens, reason: undefined };
 }
+
+/** Tokens at prices of their own that upstreams report among all others: booked like text they would be too cheap. */
+const uncountedUnits = [
+  'input_image_mtok',
+  'input_video_mtok',
+  'output_image_mtok',
+  'output_video_mtok',
+  'output_citation_mtok',
+];
 
 function ownRates(key: string, rows: readonly PriceRow[], today: string): Rates | undefined {
   const valid = rows.filter((row) => row.key === key && row.from <= today && (row.to === undefined || today < row.to));
@@ -97,6 +108,7 @@ function priceAt(price: ModelPrice, inputTokens: number) {
     output: at('output_mtok'),
     cache_read: at('cache_read_mtok'),
     cache_write: at('cache_write_mtok'),
+    per_call: (at('requests_kcount') ?? 0) / 1_000,
   };
 }
 

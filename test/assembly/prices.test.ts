@@ -35,6 +35,18 @@ test('a name that only resembles a known one has no price', () => {
   expect(found).toMatchObject({ rates: undefined, reason: expect.stringContaining('exact name') });
 });
 
+test('a price for each request is one for each call', () => {
+  const { rates } = lookUp('perplexity', 'https://api.perplexity.ai', 'sonar', [], today);
+  if (!rates) throw new Error('the catalog has no price');
+  expect(priceOf(usageOf({ calls: 1 }), rates)).toBe(12_000_000);
+});
+
+test('a model whose pictures have a price of their own has none here', () => {
+  const url = 'https://generativelanguage.googleapis.com/v1beta/openai';
+  const found = lookUp('gemini', url, 'gemini-2.5-flash-image', [], today);
+  expect(found).toMatchObject({ rates: undefined, reason: expect.stringContaining('output_image_mtok') });
+});
+
 describe('a price that depends on the length of the input', () => {
   const rates = lookUp(
     'gemini',
