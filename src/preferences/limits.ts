@@ -143,11 +143,15 @@ function moneyRules({ maxCost, maxCostPerDay }: Limits, source: (key: string) =>
 }
 
 /** Why nobody can say what a call to it costs at most. */
-function moneyObjection({ role, rates, windowTokens }: Slot, { unsized, unpriced }: Needs): string | undefined {
+function moneyObjection({ role, rates, windowTokens, privacy }: Slot, needs: Needs): string | undefined {
+  const { unsized, unpriced } = needs;
   if (rates === undefined) return 'its price is unknown';
-  if (isFree(rates)) return undefined;
-  if (unpriced !== undefined && role === 'answer') return `\`${unpriced}\` may cost more than its prices say`;
-  if (unsized === undefined || windowTokens !== undefined) return undefined;
+  // Who gives tokens away may still bill a search; only machines of one's own bill nothing at all.
+  const billsNothing = isFree(rates) && satisfiesPrivacy(privacy, 'self_hosted');
+  if (unpriced !== undefined && role === 'answer' && !billsNothing) {
+    return `\`${unpriced}\` may cost more than its prices say`;
+  }
+  if (unsized === undefined || windowTokens !== undefined || isFree(rates)) return undefined;
   return `nobody knows how much \`${unsized}\` may hold for it; its \`context\` would say`;
 }
 

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { ratesFrom } from '../../src/cost/rates.ts';
 import { maskSlots, type Needs, tightenPrivacy } from '../../src/preferences/limits.ts';
 import { builtInProfiles } from '../../src/preferences/profiles.ts';
 import { mergePreferences } from '../../src/preferences/request.ts';
@@ -66,6 +67,31 @@ describe('hard limits', () => {
     ['a long conversation needs the context', {}, { contextTokens: 100 }, ['answer-1', 'answer-2', 'search-1']],
   ])('%s', (_, preferences, needs, expected) => {
     expect(left(preferences, needs)).toEqual(expected);
+  });
+});
+
+describe('a limit of money', () => {
+  const free = ratesFrom({});
+  const asked = (slot: Partial<Slot>, needs: Partial<Needs>) => {
+    const effective = mergePreferences([], builtInProfiles, { max_cost_usd_per_day: 1 });
+    return maskSlots([aSlot({ id: 'answer-1', ...slot })], effective, { ...plain, ...needs }).admissible.length === 1;
+  };
+
+  test.each<[string, Partial<Slot>, boolean]>([
+    ['of known prices', {}, false],
+    ["of somebody else's that is free", { rates: free }, false],
+    ["of one's own that is free", { rates: free, privacy: 'self_hosted' }, true],
+    ["of one's own with a price", { privacy: 'self_hosted' }, false],
+  ])('lets a slot %s search for itself: %#', (_, slot, expected) => {
+    expect(asked(slot, { unpriced: 'tools' })).toBe(expected);
+  });
+
+  test.each<[string, Partial<Slot>, boolean]>([
+    ['whose window nobody knows', {}, false],
+    ['whose window is known', { windowTokens: 8_192 }, true],
+    ['whose tokens are free', { rates: free }, true],
+  ])('lets a slot %s read files: %#', (_, slot, expected) => {
+    expect(asked(slot, { unsized: 'messages' })).toBe(expected);
   });
 });
 
