@@ -7,6 +7,7 @@ from .card_commands import add_card_commands
 from .evaluate_command import add_evaluate_command
 from .function_commands import add_function_commands
 from .gpu_commands import add_gpu_commands
+from .ship import add_ship_command
 from .tool_commands import add_tool_commands
 from .trace_commands import add_trace_commands
 from .train_commands import add_training_commands
@@ -35,6 +36,7 @@ def main() -> None:
     add_function_commands(commands)
     add_trace_commands(commands)
     add_evaluate_command(commands)
+    add_ship_command(commands)
 
     arguments = parser.parse_args()
     arguments.run(arguments)
