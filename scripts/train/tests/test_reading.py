@@ -1,5 +1,6 @@
 """Cards mean what they say, training never sees what evaluation holds back, and a run of card reading goes on."""
 
+import re
 from pathlib import Path
 
 import numpy as np
@@ -104,7 +105,8 @@ def test_evidence_that_answers_lifts_and_helpers_have_no_second_go() -> None:
         if answered:
             assert all(tool.value == 1.0 for tool in one.tools if tool.role == "search")
     assert 0.1 < np.mean(chances[True]) - np.mean(chances[False]) < 0.2
-    assert max(chances[True]) <= 0.98
+    # No card says more, and what is found lifts nobody beyond 0.9.
+    assert max(chances[True]) <= 0.99
 
 
 def test_grades_have_the_mean_that_is_told() -> None:
@@ -116,11 +118,22 @@ def test_grades_have_the_mean_that_is_told() -> None:
             assert (weights > 0).sum() <= 2
 
 
+def every_wording(axis: str) -> re.Pattern[str]:
+    """What a wish about this axis may say, alternatives included."""
+    lines = [line for one in STRENGTHS for line in SECTIONS[f"wish {axis} {one}"][0]]
+    return re.compile("|".join(re.sub("<(.*?)>", _either, re.escape(line)) for line in lines))
+
+
+def _either(found: re.Match[str]) -> str:
+    return f"(?:{found[1].replace('/', '|')})"
+
+
 def test_a_wish_says_nothing_of_what_it_does_not_speak_of() -> None:
+    said = {axis: every_wording(axis) for axis in UNSPOKEN}
     for seed in range(200):
         wish = fresh_wish(np.random.default_rng(seed), unseen=False)
         for axis, grade in zip(UNSPOKEN, wish.grades, strict=True):
-            spoken = any(part in wish.text for one in STRENGTHS for part in SECTIONS[f"wish {axis} {one}"][0])
+            spoken = said[axis].search(wish.text) is not None
             assert spoken or grade == UNSPOKEN[axis]
 
 
