@@ -109,7 +109,7 @@ beforeAll(async () => {
   });
   await gateway.app.listen({ host: '127.0.0.1', port: 0 });
   url = `http://127.0.0.1:${(gateway.app.server.address() as AddressInfo).port}`; // A TCP listener always has one.
-}, 30_000);
+});
 
 afterAll(async () => {
   await gateway.close();
