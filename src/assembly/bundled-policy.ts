@@ -7,7 +7,7 @@ import { type OpenedLlama, type OpenedPolicy, openLlama, type PolicyKnowledge } 
 import type { WarmUp } from './warm-up.ts';
 
 /** Slower than this, a caller is better served by `estimate` at once: five cards take one core about 2 s. */
-const usualDecisionMs = 10_000;
+const usualDecisionMs = 5_000;
 /** Cards are short, and longer documents are cut for them: more would only hold memory. */
 const contextTokens = 4096;
 const usualRecheckMs = 30_000;

@@ -24,7 +24,7 @@ export type Grader = (request: GradeRequest) => Promise<Graded>;
 const keyOf = (segments: readonly Segment[]): string => JSON.stringify(segments);
 
 /** Has the engine grade, and remembers the grades as long as the run's signal lives. */
-export function createGrader(engine: InferenceEngine, contract: BeliefsContract): Grader {
+export function createGrader(engine: Pick<InferenceEngine, 'judge'>, contract: BeliefsContract): Grader {
   const answers = gradeSegments(contract);
   const ofRuns = new WeakMap<AbortSignal, Map<string, Map<string, Grades>>>();
 

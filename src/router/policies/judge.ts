@@ -16,6 +16,7 @@ import type { Slot } from '../../preferences/slot.ts';
 import { type Weights, weightAxes } from '../../preferences/weights.ts';
 import type { Policy, PolicyInput } from '../policy.ts';
 import { createGrader, type Grader, type Grades } from './grader.ts';
+import { paced } from './pace.ts';
 import { type ProblemReader, type ProblemReading, readByCues } from './problem-reading.ts';
 import { domainsNamed, noSkillCounts, type SkillCounts, taughtChance } from './skills.ts';
 import { inWindow } from './turn-prompt.ts';
@@ -41,7 +42,7 @@ const decisionShare = 1 / 4;
  */
 export function createJudgePolicy(options: JudgePolicyOptions): Policy {
   const { name, engine, contract, readProblem = readByCues, skillCounts = noSkillCounts, decisionMs } = options;
-  const grade = createGrader(engine, contract);
+  const grade = createGrader(paced(engine), contract);
   const { contextTokens } = engine.info;
   return {
     name,
