@@ -45,7 +45,7 @@ export async function openPolicy(
   const estimate = createEstimatePolicy({ contract: loadContract('slots-2'), ...knowledge });
   const alone = (policy: Policy, note: string) => ({ policy, fallback: undefined, engine: undefined, note });
   const { backend, model, fallback } = config.policy;
-  if (backend === 'bundled') return alone(estimate, await bundledNote(place));
+  if (backend === 'bundled') return alone(estimate, await bundledNote(config, place));
   if (backend === 'estimate' || model === undefined) {
     const sources = knowledge.readProblem
       ? 'cards, exact prices, embedded problems'
@@ -63,8 +63,17 @@ export async function openPolicy(
   return alone(estimate, `policy: estimate, because ${opened.note}`);
 }
 
+/** Measured skills say more than any reading of cards: with them `estimate` was ahead on recorded outcomes. */
+export const isMeasured = ({ slots }: Config): boolean => {
+  const answering = Object.values(slots).filter(({ role }) => role === 'answer');
+  return answering.length > 1 && answering.every(({ skills }) => Object.keys(skills).length > 0);
+};
+
 /** What is said at start, before it is known whether the bundled policy can be had. */
-async function bundledNote({ folder }: ModelsPlace): Promise<string> {
+async function bundledNote(config: Config, { folder }: ModelsPlace): Promise<string> {
+  if (isMeasured(config)) {
+    return `policy: estimate, because all answering slots have measured \`skills\`; \`policy: { backend: llama, model: ${bundledModel} }\` reads their cards instead`;
+  }
   const { present } = await findModel(bundledModel, folder);
   return present
     ? `policy: estimate, for the seconds until ${bundledModel} has warmed up; \`policy: { backend: estimate }\` keeps it`

@@ -80,6 +80,20 @@ describe('what is merely missing is said, and the rest serves', () => {
     await gateway.close();
   });
 
+  test('no bundled policy is waited for where every answering slot was measured', async () => {
+    const price = { input: 1, output: 1 };
+    const slot = (skills: object) => ({ role: 'answer', upstream: 'one', model: 'm', quality: 'good', price, skills });
+    const upstreams = { one: { kind: 'openai', base_url: 'http://127.0.0.1:9/v1', privacy: 'self_hosted' } };
+    const noteOf = async (skills: object) => {
+      const slots = { 'answer-1': slot({ law: 0.8 }), 'answer-2': slot(skills) };
+      const gateway = await build({ upstreams, slots });
+      await gateway.close();
+      return gateway.notes[0];
+    };
+    expect(await noteOf({ law: 0.4 })).toMatch(/^policy: estimate, because all answering slots have measured `skills`/);
+    expect(await noteOf({})).toMatch(/^policy: estimate, until the base of card-reader is here/);
+  });
+
   test('a local model that is not here takes only its own slots away', async () => {
     const gateway = await build({
       models: { smol: { path: '/nowhere/smol.gguf' } },
