@@ -3,7 +3,7 @@ import { findModel } from '../inference/downloads/catalog.ts';
 import type { Policy } from '../router/policy.ts';
 import { bundledModel, type Config } from './config.ts';
 import type { ModelsPlace } from './engines.ts';
-import { isMeasured, type OpenedLlama, type OpenedPolicy, openLlama, type PolicyKnowledge } from './policy.ts';
+import { hasCardsToRead, type OpenedLlama, type OpenedPolicy, openLlama, type PolicyKnowledge } from './policy.ts';
 import type { WarmUp } from './warm-up.ts';
 
 /** Slower than this, a caller is better served by `estimate` at once: five cards take one core about 2 s. */
@@ -37,7 +37,7 @@ export interface SettleOptions {
  */
 export function settlePolicy(inUse: PolicyInUse, options: SettleOptions): Pick<WarmUp, 'stop'> {
   const { opened } = inUse;
-  if (options.isGiven || options.config.policy.backend !== 'bundled' || isMeasured(options.config)) {
+  if (options.isGiven || options.config.policy.backend !== 'bundled' || !hasCardsToRead(options.config)) {
     return opened.engine ? options.warm(opened.policy) : { stop: async () => undefined };
   }
   const use = (next: Partial<OpenedPolicy>, cause?: unknown) => {

@@ -63,16 +63,19 @@ export async function openPolicy(
   return alone(estimate, `policy: estimate, because ${opened.note}`);
 }
 
-/** Measured skills say more than any reading of cards: with them `estimate` was ahead on recorded outcomes. */
-export const isMeasured = ({ slots }: Config): boolean => {
+/**
+ * Whether the bundled policy has cards to compare. Measured skills say more than a reading of cards: with them `estimate`
+ * was ahead on recorded outcomes. And where one slot answers, what is left to decide is evidence, which it knows better.
+ */
+export const hasCardsToRead = ({ slots }: Config): boolean => {
   const answering = Object.values(slots).filter(({ role }) => role === 'answer');
-  return answering.length > 1 && answering.every(({ skills }) => Object.keys(skills).length > 0);
+  return answering.length > 1 && answering.some(({ skills }) => Object.keys(skills).length === 0);
 };
 
 /** What is said at start, before it is known whether the bundled policy can be had. */
 async function bundledNote(config: Config, { folder }: ModelsPlace): Promise<string> {
-  if (isMeasured(config)) {
-    return `policy: estimate, because all answering slots have measured \`skills\`; \`policy: { backend: llama, model: ${bundledModel} }\` reads their cards instead`;
+  if (!hasCardsToRead(config)) {
+    return 'policy: estimate, because no cards are to be compared: one slot answers, or all that do have measured `skills`';
   }
   const { present } = await findModel(bundledModel, folder);
   return present

@@ -80,18 +80,20 @@ describe('what is merely missing is said, and the rest serves', () => {
     await gateway.close();
   });
 
-  test('no bundled policy is waited for where every answering slot was measured', async () => {
+  test('no bundled policy is waited for where no cards are to be compared', async () => {
     const price = { input: 1, output: 1 };
     const slot = (skills: object) => ({ role: 'answer', upstream: 'one', model: 'm', quality: 'good', price, skills });
     const upstreams = { one: { kind: 'openai', base_url: 'http://127.0.0.1:9/v1', privacy: 'self_hosted' } };
-    const noteOf = async (skills: object) => {
-      const slots = { 'answer-1': slot({ law: 0.8 }), 'answer-2': slot(skills) };
+    const noteOf = async (...skills: object[]) => {
+      const slots = Object.fromEntries(skills.map((measured, place) => [`answer-${place + 1}`, slot(measured)]));
       const gateway = await build({ upstreams, slots });
       await gateway.close();
       return gateway.notes[0];
     };
-    expect(await noteOf({ law: 0.4 })).toMatch(/^policy: estimate, because all answering slots have measured `skills`/);
-    expect(await noteOf({})).toMatch(/^policy: estimate, until the base of card-reader is here/);
+    const none = /^policy: estimate, because no cards are to be compared/;
+    expect(await noteOf({ law: 0.8 }, { law: 0.4 })).toMatch(none);
+    expect(await noteOf({})).toMatch(none);
+    expect(await noteOf({ law: 0.8 }, {})).toMatch(/^policy: estimate, until the base of card-reader is here/);
   });
 
   test('a local model that is not here takes only its own slots away', async () => {

@@ -34,7 +34,7 @@ afterAll(async () => {
 test('the gateway starts and says what is missing, and how to get it', () => {
   expect(gateway.policy.name).toBe('estimate');
   const notes = gateway.notes.join('\n');
-  expect(notes).toMatch(/policy: estimate, until the base of card-reader is here/);
+  expect(notes).toMatch(/policy: estimate, because no cards are to be compared/);
   expect(notes).toContain('run `npm run orchestra -- models pull smollm2-135m-instruct`');
   expect(notes).toMatch(/docs: \d+ passages of \d+ files are searchable/);
   expect(notes).toContain('answer-9 (local/smol) is left out: something that it needs is missing');
