@@ -64,7 +64,7 @@ class Probes(nn.Module):
 
     def matches(self, problems: Tensor, names: Tensor) -> Tensor:
         """[P, width], [N, width] -> log-odds [P, N]"""
-        return self.name(_normed(names)).mul(8).matmul(self.problem(_normed(problems)).T).T / 64**0.5 + self.offset
+        return self.problem(_normed(problems)) @ self.name(_normed(names)).T + self.offset
 
     def statements(self, ends: Tensor) -> tuple[Tensor, Tensor]:
         """[S, width] -> log-odds of the bearings [S, 4] and of the grades [S, 5]"""

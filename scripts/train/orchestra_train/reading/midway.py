@@ -17,7 +17,7 @@ from .rosters import Reading
 
 @dataclass(frozen=True)
 class Midway:
-    """`grades`: log-probabilities [tools, 5]; problem [width]; names [N, width] with which of them are meant [N]."""
+    """`grades`: log-probabilities [tools, 5]; `figures`: shares of the hints that were told right."""
 
     grades: Tensor
     hint_loss: Tensor
