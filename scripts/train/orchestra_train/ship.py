@@ -58,8 +58,8 @@ def with_file(catalog: str, weights: bytes) -> str:
 
 def shipped_report(report: dict[str, Any], row: str) -> dict[str, Any]:
     rows = {_NAME if name == row else name: figures for name, figures in report["rows"].items()}
-    gates = [gate for gate in report["gates"] if gate["value"] is not None]
-    return {**{key: report[key] for key in ("pack", "split", "tasks")}, "gates": gates, "table": rows}
+    # A gate without a value was not reached, or could not be measured: it stays, and is not met.
+    return {**{key: report[key] for key in ("pack", "split", "tasks", "gates")}, "table": rows}
 
 
 def with_figures(card: str, report: dict[str, Any]) -> str:

@@ -18,7 +18,7 @@ def test_shipping_changes_the_file_its_entry_and_the_figures_and_nothing_else(tm
     adapter.write_bytes(b"weights")
     gates = [
         {"name": "valid", "value": 1.0, "bar": ">= 1", "ok": True},
-        {"name": "swaps", "value": None, "bar": "", "ok": False},
+        {"name": "cheap enough", "value": None, "bar": "<= 0.2", "ok": False},
     ]
     rows = {"trial": {"accuracy": 0.4321}, "estimate": {"accuracy": 0.3}}
     report.write_text(json.dumps({"pack": "world", "split": "seed 9", "tasks": 7, "gates": gates, "rows": rows}))
@@ -32,7 +32,8 @@ def test_shipping_changes_the_file_its_entry_and_the_figures_and_nothing_else(tm
     others = [[model for model in known["models"] if model["id"] != "card-reader"] for known in (before, after)]
     assert others[0] == others[1]
     shipped = json.loads((tmp_path / "card-reader.report.json").read_text())
-    assert [gate["name"] for gate in shipped["gates"]] == ["valid"]
+    assert shipped["gates"] == gates
     card = (tmp_path / "card-reader.md").read_text()
     assert "| card-reader | 0.4321 | – |" in card and "| valid | 1.0 | >= 1 | ok |" in card
+    assert "| cheap enough | – | <= 0.2 | not met |" in card
     assert card.count("| row |") == 1 and "**Limits.**" in card
