@@ -43,7 +43,10 @@ class Group:
 
 @dataclass(frozen=True)
 class Preference:
-    """Weights of one example, none negative; `tools` [tools] from 1 (preferred) to -1 (to be avoided)."""
+    """Weights of one example, none negative; `tools` [tools] from 1 (preferred) to -1 (to be avoided).
+
+    `liking` is how strongly tools are preferred: without it `tools` says nothing.
+    """
 
     outcome: float
     cost: float
@@ -57,7 +60,8 @@ def paper_rewards(group: Group, preference: Preference) -> Array:
     measured = np.column_stack([group.calls, group.outcome, -group.cost_usd, -group.latency_s]).astype(float)
     least, span = measured.min(0), np.ptp(measured, 0)
     scaled = np.divide(measured - least, span, out=np.zeros_like(measured), where=span > 0)
-    vector = np.append(preference.tools, [preference.outcome, preference.cost, preference.latency])
+    liked = preference.liking * preference.tools
+    vector = np.append(liked, [preference.outcome, preference.cost, preference.latency])
     return np.where(group.outcome > 0, scaled @ vector, 0.0)
 
 

@@ -37,7 +37,7 @@ EXAMPLE = Group(
     calls=np.array([[2, 0], [0, 2], [1, 1], [0, 0]]),
     malformed=np.zeros(4, bool),
 )
-LOCAL = Preference(outcome=1, cost=1, latency=0, liking=0, tools=np.array([0, 1]))
+LOCAL = Preference(outcome=1, cost=1, latency=0, liking=1, tools=np.array([0, 1]))
 
 
 def test_the_worked_example_of_the_paper_comes_out() -> None:
@@ -46,6 +46,12 @@ def test_the_worked_example_of_the_paper_comes_out() -> None:
     assert standardise(rewards) == pytest.approx([-0.3694, 1.1528, 0.3917, -1.1752], abs=1e-4)
     [advantage] = advantages("paper", [EXAMPLE], [LOCAL], RunningSpread())
     assert advantage == pytest.approx(standardise(rewards))
+
+
+def test_where_nobody_prefers_tools_the_papers_reward_does_not_either() -> None:
+    told = Preference(outcome=1, cost=1, latency=0, liking=0, tools=np.array([1.0, -1.0]))
+    silent = Preference(outcome=1, cost=1, latency=0, liking=0, tools=np.zeros(2))
+    assert paper_rewards(EXAMPLE, told) == pytest.approx(paper_rewards(EXAMPLE, silent))
 
 
 def test_a_cheaper_correct_rollout_earns_more_by_every_reward() -> None:
