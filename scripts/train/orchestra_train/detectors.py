@@ -8,9 +8,13 @@ import numpy as np
 
 @dataclass(frozen=True)
 class RunTrace:
-    """One rollout. `calls` are tool numbers in order, the last one the answer's; `preparations` of them prepared."""
+    """One rollout. `calls` are tool numbers in order, failed ones too; `preparations` of them prepared.
+
+    `answered_by`: the tool whose words were given as the answer, written at once or as an attempt; None for no answer.
+    """
 
     calls: tuple[int, ...]
+    answered_by: int | None
     preparations: int
     correct: bool
 
@@ -28,13 +32,13 @@ class GroupTrace:
 def degenerate_shares(groups: Sequence[GroupTrace]) -> dict[str, float]:
     """Premature answers, useless preferred calls, always-strongest, always-cheapest, and the entropy of answers."""
     runs = [(group, run) for group in groups for run in group.runs]
-    answers = [run.calls[-1] for _, run in runs if run.calls]
+    answers = [run.answered_by for _, run in runs if run.answered_by is not None]
     preferred = [useless for group, run in runs for useless in _preferred_calls(group, run)]
     return {
         "premature_answers": _mean([_premature(group, run) for group, run in runs]),
         "useless_preferred_calls": _mean(preferred),
-        "always_strongest": _mean([run.calls[-1:] == (group.strongest,) for group, run in runs]),
-        "always_cheapest": _mean([run.calls[-1:] == (group.cheapest,) for group, run in runs]),
+        "always_strongest": _mean([run.answered_by == group.strongest for group, run in runs]),
+        "always_cheapest": _mean([run.answered_by == group.cheapest for group, run in runs]),
         "answer_entropy": _entropy(answers),
     }
 

@@ -146,7 +146,7 @@ def measure(groups: list[list[Rollout]]) -> Measured:
     return Measured(
         [group_of(group) for group in groups],
         [preference_of(group[0].run.episode) for group in groups],
-        [np.array([rollout.decisions[-1][0].run.turns_left > 0 for rollout in group]) for group in groups],
+        [np.array([rollout.run.answered_by is not None for rollout in group]) for group in groups],
     )
 
 
@@ -239,7 +239,7 @@ def _figures(groups: list[list[Rollout]], contract: Contract) -> dict[str, float
 def _trace(group: list[Rollout]) -> GroupTrace:
     slots = group[0].run.episode.slots
     answers = [number for number, slot in enumerate(slots) if slot.role == "answer"]
-    runs = [RunTrace(tuple(one.run.calls), one.run.preparations, one.run.correct) for one in group]
+    runs = [RunTrace(tuple(one.run.calls), one.run.answered_by, one.run.preparations, one.run.correct) for one in group]
     liked = preference_of(group[0].run.episode)
     preferred = frozenset(np.flatnonzero(liked.tools > 0).tolist()) if liked.liking > 0 else frozenset()
     return GroupTrace(

@@ -181,13 +181,20 @@ def test_the_component_filter_keeps_groups_that_differ_in_what_counts() -> None:
 
 
 def test_degenerate_strategies_show() -> None:
-    runs = [RunTrace((2,), 0, False), RunTrace((0, 0, 1), 2, True), RunTrace((1,), 0, True)]
+    runs = [RunTrace((2,), 2, 0, False), RunTrace((0, 0, 1), 1, 2, True), RunTrace((1,), 1, 0, True)]
     shares = degenerate_shares([GroupTrace(runs, strongest=1, cheapest=2, preferred=frozenset({0}))])
     assert shares["premature_answers"] == pytest.approx(1 / 3)
     assert shares["useless_preferred_calls"] == pytest.approx(1 / 2)
     assert shares["always_strongest"] == pytest.approx(2 / 3)
     assert shares["always_cheapest"] == pytest.approx(1 / 3)
     assert shares["answer_entropy"] > 0
+
+
+def test_who_answered_counts_and_not_who_was_called_last() -> None:
+    delivered = RunTrace((1, 2), answered_by=1, preparations=2, correct=True)
+    failed = RunTrace((2,), answered_by=None, preparations=0, correct=False)
+    shares = degenerate_shares([GroupTrace([delivered, failed], strongest=1, cheapest=2, preferred=frozenset())])
+    assert (shares["always_strongest"], shares["always_cheapest"], shares["answer_entropy"]) == (0.5, 0, 0)
 
 
 def test_utility_trades_as_the_gateways_search_does() -> None:

@@ -13,7 +13,7 @@ import torch
 from orchestra_train import cli
 from orchestra_train.contract.load import load_contract
 from orchestra_train.gguf_file import tiny_model, write_model
-from orchestra_train.grpo import GrpoSettings, _backward, play, train_grpo
+from orchestra_train.grpo import GrpoSettings, _backward, measure, play, train_grpo
 from orchestra_train.journal import Journal
 from orchestra_train.model import add_adapter
 from orchestra_train.policy import BeliefsPolicy, SlotsPolicy, Turn
@@ -112,6 +112,14 @@ def test_every_rollout_follows_the_rules(kind: str) -> None:
         assert rollout.run.done
         assert len(rollout.decisions) <= 6
         assert all(0 <= number < len(turn.choices) for turn, number in rollout.decisions)
+
+
+@pytest.mark.parametrize("failures", [0.0, 1.0])
+def test_a_run_whose_tools_all_failed_ended_without_an_answer(failures: float) -> None:
+    rng = np.random.default_rng(0)
+    episodes = [fresh_episode(rng, replace(SHAPE, failures=failures))]
+    [answered] = measure(play(fresh_policy(), episodes, 4, SLOTS, rng)).answered
+    assert answered.tolist() == [failures == 0] * 4
 
 
 @pytest.mark.parametrize("kind", ["beliefs", "slots"])

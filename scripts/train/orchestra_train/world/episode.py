@@ -117,6 +117,8 @@ class Run:
     preparations: int = 0
     turns_left: int = TURNS
     correct: bool = False
+    # Whose answer was given, an attempt that was delivered included.
+    answered_by: int | None = None
     done: bool = False
 
     def choices(self) -> list[dict[str, Any]]:
@@ -134,7 +136,7 @@ class Run:
         self.path += ((choice["role"], choice["id"]),)
         if choice["delivers"]:
             self.correct = choice["delivers"]["text"] == self.episode.answers[number][0]
-            self.done = True
+            self.answered_by, self.done = number, True
             return
         slot = self.episode.slots[number]
         self.calls.append(number)
@@ -161,7 +163,7 @@ class Run:
         right = self.episode.luck[number] < min(1.0, self.episode.chances[number, self.episode.level] * self.gain)
         text = self.episode.answers[number][0 if right else 1]
         if role == "answer":
-            self.correct, self.done = bool(right), True
+            self.correct, self.answered_by, self.done = bool(right), number, True
             return
         self.preparations += 1
         self.evidence = apply_observation(self.evidence, {"kind": "attempt", "slot": slot.id, "text": text})
