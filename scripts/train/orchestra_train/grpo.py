@@ -69,7 +69,10 @@ def reinforce(model: Decoder, play_step: Callable[[int], Batch], settings: GrpoS
     optimizer = torch.optim.AdamW(learnt, lr=settings.learning_rate, weight_decay=0.0)
     journal = Journal(folder, "grpo")
     first, more = journal.resume(model, optimizer)
-    spread = RunningSpread(**{**more, "parts": np.array(more["parts"])}) if more else RunningSpread()
+    course = journal.same_course(asdict(settings), more)
+    spread = RunningSpread()
+    if more:
+        spread = RunningSpread(more["decay"], more["scores"], np.array(more["parts"]))
     for step in journal.steps(first, settings.steps):
         begin_step(model)
         batch = play_step(step)
@@ -84,7 +87,7 @@ def reinforce(model: Decoder, play_step: Callable[[int], Batch], settings: GrpoS
         journal.log(step, loss=loss, entropy=entropy, gradient_norm=norm, **batch.figures, groups_kept=share)
         if (step + 1) % settings.checkpoint_every == 0 or step + 1 == settings.steps:
             saved = asdict(spread)
-            journal.save(step + 1, model, optimizer, {**saved, "parts": saved["parts"].tolist()})
+            journal.save(step + 1, model, optimizer, {**saved, "parts": saved["parts"].tolist(), **course})
     return journal
 
 

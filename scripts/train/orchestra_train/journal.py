@@ -14,6 +14,9 @@ from tqdm import tqdm
 from .processes import is_first
 from .sharding import laid_out_like, whole
 
+# Settings that say how long a course is and how it is computed, not what it is.
+LENGTHS = ("steps", "checkpoint_every", "at_once")
+
 
 class Journal:
     """One folder a run, written by the first process alone.
@@ -47,6 +50,18 @@ class Journal:
             kept = [line for line in self.read() if line["step"] < saved["step"]]
             self.metrics.write_text("".join(json.dumps(line) + "\n" for line in kept))
         return saved["step"], saved["more"]
+
+    def same_course(self, settings: dict[str, Any], more: dict[str, Any]) -> dict[str, Any]:
+        """What to save beside a checkpoint, so that nobody goes on from it with other settings; more steps are none.
+
+        @raises SystemExit where `more`, as `resume` gave it, was saved with others.
+        """
+        told = {name: value for name, value in settings.items() if name not in LENGTHS}
+        saved = more.get("settings", told)
+        other = [name for name, value in told.items() if saved.get(name, value) != value]
+        if other:
+            raise SystemExit(f"{self._checkpoint} was trained with another {', '.join(other)}: take another folder")
+        return {"settings": told}
 
     def save(self, step: int, model: nn.Module, optimizer: Optimizer, more: dict[str, Any] | None = None) -> None:
         """`step` is the next one. Written beside and renamed, so that a kill leaves the old one whole."""

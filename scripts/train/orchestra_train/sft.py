@@ -7,7 +7,7 @@ group with differing outcomes.
 
 import copy
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Protocol, TypeVar
 
@@ -61,7 +61,8 @@ def imitate(
     learnt = [parameter for parameter in pupil.model.parameters() if parameter.requires_grad]
     optimizer = torch.optim.AdamW(learnt, lr=settings.learning_rate, weight_decay=0.0)
     journal = Journal(folder, "sft")
-    first, _ = journal.resume(pupil.model, optimizer)
+    first, more = journal.resume(pupil.model, optimizer)
+    course = journal.same_course(asdict(settings), more)
     for step in journal.steps(first, settings.steps):
         # Data are a function of seed and step alone, so a resumed run sees what the killed one would have seen.
         rng = np.random.default_rng([settings.seed, step])
@@ -84,7 +85,7 @@ def imitate(
         optimizer.step()
         journal.log(step, loss=loss, gradient_norm=norm)
         if (step + 1) % settings.checkpoint_every == 0 or step + 1 == settings.steps:
-            journal.save(step + 1, pupil.model, optimizer)
+            journal.save(step + 1, pupil.model, optimizer, course)
     return journal
 
 

@@ -91,6 +91,18 @@ def test_grpo_goes_on_after_a_kill_with_the_same_figures(tmp_path: Path, monkeyp
     assert torch.equal(weights_of(resumed), weights_of(whole))
 
 
+def test_a_finished_run_is_not_taken_for_one_with_other_settings(tmp_path: Path) -> None:
+    settings = GrpoSettings(1, episodes=2, rollouts=3, reward="gdpo")
+    train_grpo(fresh_policy(), SHAPE, SLOTS, settings, tmp_path)
+    with pytest.raises(SystemExit, match="another reward"):
+        train_grpo(fresh_policy(), SHAPE, SLOTS, replace(settings, reward="paper"), tmp_path)
+    longer = train_grpo(fresh_policy(), SHAPE, SLOTS, replace(settings, steps=2), tmp_path)
+    assert [line["step"] for line in longer.read()] == [0, 1]
+    train_sft(fresh_policy(), SHAPE, SLOTS, SftSettings(1, episodes=1), tmp_path)
+    with pytest.raises(SystemExit, match="another seed"):
+        train_sft(fresh_policy(), SHAPE, SLOTS, SftSettings(1, episodes=1, seed=2), tmp_path)
+
+
 @pytest.mark.parametrize(("kind", "steps"), [("beliefs", 30), ("slots", 15)])
 def test_the_warm_start_brings_unseen_turns_nearer_to_what_the_world_knows(
     kind: str, steps: int, tmp_path: Path
