@@ -125,6 +125,8 @@ def _config(metadata: dict[str, Any], tied: bool) -> ModelConfig:
     def of(key: str, otherwise: Any = None) -> Any:
         return metadata.get(f"{architecture}.{key}", otherwise)
 
+    if of("rope.scaling.type", "none") != "none":
+        raise ValueError("scaled rotations are not known here")
     width, heads = of("embedding_length"), of("attention.head_count")
     return ModelConfig(
         architecture,

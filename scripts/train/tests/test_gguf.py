@@ -169,6 +169,14 @@ def test_an_unknown_architecture_is_refused(tmp_path: Path) -> None:
         read_model(tmp_path / "tiny.gguf")
 
 
+def test_scaled_rotations_are_refused(tmp_path: Path) -> None:
+    source = tiny("qwen3")
+    source.metadata["qwen3.rope.scaling.type"] = "yarn"
+    write_model(source, tmp_path / "tiny.gguf", "F32")
+    with pytest.raises(ValueError, match="scaled rotations"):
+        read_model(tmp_path / "tiny.gguf")
+
+
 SMOLLM2 = Path(os.environ.get("ORCHESTRA_MODELS", Path.home() / ".cache/orchestra/models"))
 SMOLLM2 /= "smollm2-135m-instruct.Q4_1.gguf"
 
