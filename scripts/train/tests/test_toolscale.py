@@ -131,6 +131,8 @@ def test_a_call_that_fails_late_leaves_nothing_behind():
         {"do": "exec", "table": "rows", "id": "a"},
         {"do": "get", "table": "__class__", "id": "a", "into": "x"},
         {"do": "change", "table": "rows", "id": "a", "field": "n", "value": {"product": [1e200, 1e200]}},
+        {"do": "change", "table": "rows", "id": "a", "field": "n", "value": 10**400},
+        {"do": "change", "table": "rows", "id": "a", "field": "n", "value": {"product": [10**400, 0.5]}},
         {"do": "change", "table": "rows", "id": "a", "field": "n", "value": "$row"},
         {"do": "require", "left": "$__builtins__", "test": "==", "right": 1, "otherwise": ""},
         {"do": "rows", "table": "rows", "where": [["n", "import", 1]], "into": "x"},
@@ -146,7 +148,9 @@ def test_hostile_steps_end_as_errors_and_change_nothing(step):
     assert database == TABLE
 
 
-@pytest.mark.parametrize("arguments", [{}, {"n": "1"}, {"n": True}, {"n": 10**13}, {"n": 1, "m": 2}, {"n": None}])
+@pytest.mark.parametrize(
+    "arguments", [{}, {"n": "1"}, {"n": True}, {"n": 10**13}, {"n": 10**400}, {"n": 1, "m": 2}, {"n": None}]
+)
 def test_arguments_that_do_not_fit_are_refused(arguments):
     with pytest.raises(ToolError):
         run_tool(tool(n="integer"), {}, arguments)

@@ -10,10 +10,11 @@ import pytest
 
 from orchestra_train import cli
 from orchestra_train.toolscale.checks import golden_solver, score
-from orchestra_train.toolscale.dataset import load_domains, load_tasks
+from orchestra_train.toolscale.dataset import load_domains, load_tasks, save_domain, save_tasks
 from orchestra_train.toolscale.endpoint import BudgetSpent, Endpoint, EndpointFailed
 from orchestra_train.toolscale.model_output import Malformed, json_in, record_in, schema_in, task_in, tool_in
 from orchestra_train.toolscale.pipeline import Pipeline, PipelineShape
+from orchestra_train.toolscale.task_pool import open_pools
 
 SCHEMA = {
     "members": {"id": "string", "name": "string", "loans": "integer"},
@@ -221,7 +222,10 @@ def test_the_budget_holds_and_more_money_goes_on(serve, tmp_path):
     assert endpoint(server, tmp_path).spent_nano == whole * 2_000_000
 
 
-@pytest.mark.parametrize("trouble", [500, 429, b"<html>", b"", b'{"choices": []}', b"[]"])
+ENDLESS = b'{"choices": [{"message": {"content": "no"}}], "usage": {"prompt_tokens": 1e999, "completion_tokens": 1}}'
+
+
+@pytest.mark.parametrize("trouble", [500, 429, b"<html>", b"", b'{"choices": []}', b"[]", ENDLESS])
 def test_a_server_in_passing_trouble_is_asked_again(serve, tmp_path, trouble):
     server = serve(lambda body, number: trouble if number == 1 else {"content": "yes"})
     assert endpoint(server, tmp_path).ask([{"role": "user", "content": "well?"}])["content"] == "yes"
@@ -291,6 +295,37 @@ def test_a_solver_that_never_ends_is_stopped_and_broken_calls_are_told(serve, tm
     turns = [body for body in server.bodies if body.get("tools")]
     assert len(turns) == 2 * SHAPE.attempts * SHAPE.most_turns
     assert turns[1]["messages"][-1]["content"] == '{"error": "the call cannot be read"}'
+
+
+def test_a_solver_that_did_all_and_never_ended_has_not_solved_it(serve, tmp_path):
+    def script(body, number):
+        if body["messages"][-1]["role"] != "tool":
+            return model(body)
+        look = {"name": "get_book", "arguments": '{"book_id": "b1"}'}
+        calls = [{"id": "c2", "type": "function", "function": look}]
+        return {"content": "You now have 1 loan. Let me see.", "tool_calls": calls}
+
+    pipeline, _, tasks = run(serve(script), tmp_path)
+    assert tasks == []
+    assert pipeline.counts["tasks: unsolved"] == 2
+
+
+def test_a_task_and_its_harder_form_are_both_kept_from_training(serve, tmp_path):
+    def script(body, number):
+        prompt = body["messages"][0]["content"]
+        if "Stage: intents." in prompt:
+            return {"content": json.dumps([f"borrow a book {number}" for number in range(5)])}
+        return {"content": json.dumps(task(words="Give me"))} if "Stage: evolution." in prompt else model(body)
+
+    server = serve(script)
+    _, domain, tasks = run(server, tmp_path)
+    save_domain(tmp_path, domain)
+    save_tasks(tmp_path, tasks)
+    seen, unseen = open_pools(tmp_path)
+    assert ([one["intent"] for one in seen.tasks], [one["intent"] for one in unseen.tasks]) == (
+        [0, 0, 1, 1, 2, 2, 3, 3],
+        [4, 4],
+    )
 
 
 def test_the_command_writes_what_the_scorer_reads(serve, tmp_path, monkeypatch, capsys):

@@ -96,7 +96,7 @@ class Endpoint:
             usage = answer.get("usage") or {}
             cost = self._cost(int(usage["prompt_tokens"]), int(usage["completion_tokens"])) if usage else bound
             return kept, max(0, cost)
-        except (ValueError, KeyError, TypeError, IndexError, AttributeError):
+        except (ValueError, KeyError, TypeError, IndexError, AttributeError, OverflowError):
             return None, bound
 
     def _cost(self, tokens_in: int, tokens_out: int) -> int:

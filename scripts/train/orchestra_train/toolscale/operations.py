@@ -67,7 +67,7 @@ def run_tool(tool: Tool, database: Database, arguments: Mapping[str, Any]) -> An
         for step in tool["steps"][:MOST_STEPS]:
             _step(step, database, names, undone)
         return _copied(evaluate(tool["returns"], names))
-    except (KeyError, TypeError, ValueError, AttributeError, IndexError) as broken:
+    except (KeyError, TypeError, ValueError, ArithmeticError, AttributeError, IndexError) as broken:
         _restore(database, undone)
         raise ToolError(f"{tool['name']} is broken ({type(broken).__name__})") from broken
     except ToolError:
@@ -193,7 +193,7 @@ def _bounded(value: Any) -> Any:
         raise ToolError("this is no plain value")
     if isinstance(value, str) and len(value) > MOST_CHARACTERS:
         raise ToolError("a text is too long")
-    if isinstance(value, int | float) and (not math.isfinite(value) or abs(value) > LARGEST):
+    if isinstance(value, int | float) and (abs(value) > LARGEST or math.isnan(value)):
         raise ToolError("a number is too large")
     return value
 

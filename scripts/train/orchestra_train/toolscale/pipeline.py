@@ -63,12 +63,12 @@ class Pipeline:
     def make_tasks(self, domain: Domain) -> Iterator[dict[str, Any]]:
         """Those that pass the filters, each plain one followed by its harder form."""
         made = 0
-        for intent in self._intents(domain):
+        for number, intent in enumerate(self._intents(domain)):
             plain = self._task("tasks", prompts.task(domain, intent), domain)
             evolved = plain and self._task("evolution", prompts.harder(domain, plain), domain)
             for level, task in enumerate((plain, evolved)):
                 if task and self._passes(domain, task):
-                    yield {**task, "id": f"{domain.name}-{made:04}", "level": level}
+                    yield {**task, "id": f"{domain.name}-{made:04}", "level": level, "intent": number}
                     made += 1
 
     def _database(self, name: str, schema: Schema) -> Database:
@@ -154,7 +154,7 @@ class Pipeline:
 def solve(
     endpoint: Endpoint, domain: Domain, task: dict[str, Any], attempt: int, most_turns: int
 ) -> tuple[Sequence[Call], Sequence[str]]:
-    """A model with the tools at its work: its calls, and what it said. One that goes on too long is stopped."""
+    """A model with the tools at its work: its calls, and what it said; nothing of one that did not come to an end."""
     environment = Environment(domain)
     said: list[str] = []
     messages = [
@@ -168,9 +168,9 @@ def solve(
         messages.append(reply)
         calls = reply.get("tool_calls", ())
         if not calls or not isinstance(calls, list):
-            break
+            return environment.calls, said
         messages += [_answer(environment, call) for call in calls]
-    return environment.calls, said
+    return (), ()
 
 
 def _answer(environment: Environment, call: Any) -> dict[str, Any]:

@@ -12,7 +12,7 @@ from .dataset import load_domains, load_tasks
 from .environment import Call, Domain
 from .experts import Expert, fresh_experts
 
-# Of the tasks of each domain every fifth is kept from training.
+# Of the tasks of each domain every fifth is kept from training; a task and its harder form count as one.
 UNSEEN_EVERY = 5
 
 # Tools run where the task is, so nobody has a wish about privacy.
@@ -81,6 +81,8 @@ def open_pools(
             by_domain.setdefault(task["domain"], []).append(task)
     seen, unseen = [], []
     for tasks in by_domain.values():
-        for number, task in enumerate(tasks, 1):
+        numbers: dict[Any, int] = {}
+        for task in tasks:
+            number = numbers.setdefault(task.get("intent", task["id"]), len(numbers) + 1)
             (seen if number % UNSEEN_EVERY else unseen).append(task)
     return TaskPool(domains, seen, most_tools, experts), TaskPool(domains, unseen, most_tools, experts)
