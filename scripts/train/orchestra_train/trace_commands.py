@@ -1,6 +1,7 @@
 """The subcommand `from-traces`: learns from one's own traffic."""
 
 import argparse
+import hashlib
 import json
 from dataclasses import replace
 from pathlib import Path
@@ -47,8 +48,23 @@ def _learn(arguments: argparse.Namespace) -> None:
         "with_text": len(readings),
     }
     if arguments.base and readings:
+        _same_course(arguments)
         figures |= _train(arguments, readings)
     print(json.dumps(figures, indent=1))
+
+
+def _same_course(arguments: argparse.Namespace) -> None:
+    """A killed run goes on; other answers, or another share held out, would be taken for learnt without being read.
+
+    @raises SystemExit where the folder holds another training.
+    """
+    told = {name: getattr(arguments, name) for name in ("seed", "share", "held_out", "learning_rate", "rank")}
+    told["runs"] = hashlib.sha256(arguments.runs.read_bytes()).hexdigest()
+    kept = arguments.out / "course.json"
+    known = json.loads(kept.read_text()) if kept.exists() else None
+    if (arguments.out / "cards.pt").exists() and known != told:
+        raise SystemExit(f"{arguments.out} holds another training: take another --out, and --from its cards.pt")
+    kept.write_text(json.dumps(told) + "\n")
 
 
 def _train(arguments: argparse.Namespace, readings: list[Reading]) -> dict[str, Any]:

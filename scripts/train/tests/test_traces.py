@@ -128,6 +128,10 @@ def test_the_command_learns_from_feedback_and_goes_on_where_it_was(tmp_path, mon
     assert figures["nats_after"] < figures["nats_before"]
     assert json.loads((out / "skills.json").read_text())["counts"]["cloud/a"]["math"] == {"right": 15.0, "wrong": 0.0}
     assert torch.load(out / "cards.pt", weights_only=True)["step"] == 6
+    cli.main()
+    runs.write_text("\n".join(lines[1:]))
+    with pytest.raises(SystemExit, match="another training"):
+        cli.main()
 
 
 def test_a_question_that_was_asked_twice_is_not_learnt_from_and_tested_on(tmp_path, monkeypatch):

@@ -1,4 +1,7 @@
-"""Words of the simulated world. Every list is split: wordings after the bar are never seen in training."""
+"""Words of the simulated world. Lists are split: wordings after the bar are never seen in training.
+
+Tasks are not: of the world's own ones only the numbers are new in an evaluation, and the recorded questions as a whole.
+"""
 
 import numpy as np
 
