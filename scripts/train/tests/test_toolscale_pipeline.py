@@ -244,6 +244,14 @@ def test_lasting_trouble_ends_as_a_failure_without_key_or_address(serve, tmp_pat
     assert "sk-secret" not in asked.log.read_text()
 
 
+def test_a_host_that_does_not_exist_costs_nothing(tmp_path):
+    told = {"max_cost_usd": 10.0, "price_in": 1.0, "price_out": 2.0, "tries": 2, "pause_s": 0.01}
+    asked = Endpoint("http://nowhere.invalid/v1", "m", tmp_path / "replies.jsonl", **told)
+    with pytest.raises(EndpointFailed):
+        asked.ask([{"role": "user", "content": "well?"}])
+    assert asked.spent_nano == 0
+
+
 def test_a_reply_without_usage_is_booked_at_its_bound(serve, tmp_path):
     raw = json.dumps({"choices": [{"message": {"content": "x"}}]}).encode()
     asked = endpoint(serve(lambda body, number: raw), tmp_path)

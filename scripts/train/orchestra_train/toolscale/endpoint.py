@@ -3,6 +3,7 @@
 import hashlib
 import http.client
 import json
+import socket
 import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -77,11 +78,11 @@ class Endpoint:
         raise EndpointFailed(f"no usable reply in {self.tries} tries")
 
     def _once(self, text: str, bound: int) -> tuple[Message | None, int]:
-        """A reply and what it cost; refusals are free, and what broke off is booked in full."""
+        """A reply and what it cost; refusals and names of no host are free, and what broke off is booked in full."""
         try:
             url = f"{self.url.rstrip('/')}/chat/completions"
             status, raw = post_json(url, text, self.key, self.timeout_s, MOST_BYTES)
-        except ConnectionRefusedError:
+        except (ConnectionRefusedError, socket.gaierror):
             return None, 0
         except (OSError, http.client.HTTPException):
             return None, bound
