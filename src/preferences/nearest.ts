@@ -1,5 +1,9 @@
+/** Longer than any word of ours. Comparing takes the product of both lengths, and the word is the client's. */
+const longestWord = 256;
+
 /** The valid word nearest to a misspelt one, when it is near enough to be meant. */
 export function nearest(word: string, valid: readonly string[]): string | undefined {
+  if (word.length > longestWord) return undefined;
   const ranked = valid
     .map((candidate) => ({ candidate, distance: editDistance(word.toLowerCase(), candidate.toLowerCase()) }))
     .sort((left, right) => left.distance - right.distance);

@@ -3,6 +3,7 @@ import { floorUsdToNano, type NanoUsd } from '../cost/money.ts';
 import { OrchestraError } from '../errors.ts';
 import { nearest } from './nearest.ts';
 import { type PrivacyClass, strictestPrivacy } from './privacy.ts';
+import { builtInProfiles } from './profiles.ts';
 import { type Ceiling, type Profile, preferencesSchema, type RequestedPreferences } from './schema.ts';
 import { type WeightAxis, type Weights, weightAxes } from './weights.ts';
 
@@ -58,17 +59,20 @@ export function parsePreferences(value: unknown, path: string): RequestedPrefere
 }
 
 function issueError(issue: z.core.$ZodIssue | undefined, root: string): OrchestraError {
-  const path = [root, ...(issue?.path ?? [])].join('.');
+  const path = [root, ...(issue?.path ?? []).map((step) => String(step).slice(0, mostKeyLetters))].join('.');
   if (issue?.code !== 'unrecognized_keys') {
     return new OrchestraError('invalid_request', `${path}: ${issue?.message ?? 'is not valid'}.`, { param: path });
   }
-  const key = issue.keys[0] ?? '';
+  const key = (issue.keys[0] ?? '').slice(0, mostKeyLetters);
   const valid = keysAt(preferencesSchema, issue.path);
   const near = nearest(key, valid);
   const wayOut = near ? `Did you mean \`${near}\`?` : `Valid keys: ${valid.join(', ')}.`;
   const param = `${path}.${key}`;
   return new OrchestraError('invalid_request', `${param}: unknown key. ${wayOut}`, { param });
 }
+
+/** Of a key as errors repeat it: it is the client's, and may be as long as a body. */
+const mostKeyLetters = 64;
 
 function keysAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
   let at: unknown = schema;
@@ -82,7 +86,8 @@ function keysAt(schema: z.ZodType, path: readonly PropertyKey[]): string[] {
 
 /**
  * Merges all layers under the key's ceiling. Weights and wishes come from the strongest layer that has them; hard
- * limits of every layer, and of every profile that a layer names, are intersected, so that the strictest wins.
+ * limits of every layer, and of every profile that a layer or another profile names, are intersected, so that the
+ * strictest wins. Weights that nobody speaks of are as in `balanced`.
  * @param layers strongest first: body, header, metadata, model suffix, server default.
  * @throws OrchestraError invalid_request for an unknown profile.
  */
@@ -98,7 +103,7 @@ export function mergePreferences(
   const { max_cost_usd_per_day: maxCostPerDayUsd, ...ceilingLimits } = ceiling;
   return {
     profile: first('optimize') ?? 'balanced',
-    weights: mergeWeights(all.map(({ preferences }) => preferences)),
+    weights: mergeWeights([...all.map(({ preferences }) => preferences), ...usualWeights]),
     statedWeights: weightAxes.filter((axis) => isStated(axis, all)),
     instruction: first('instruction'),
     ...intersectLimits([{ source: 'key', preferences: ceilingLimits }, ...all], maxCostPerDayUsd),
@@ -109,11 +114,19 @@ export function mergePreferences(
   };
 }
 
-function profileOf(name: string | undefined, profiles: Readonly<Record<string, Profile>>): PreferenceLayer[] {
-  if (name === undefined) return [];
+/** For profiles that set limits alone. */
+const usualWeights = [builtInProfiles['balanced'] ?? {}];
+
+/** A profile, and behind it those that it builds on, each once. */
+function profileOf(
+  name: string | undefined,
+  profiles: Readonly<Record<string, Profile>>,
+  before: readonly string[] = [],
+): PreferenceLayer[] {
+  if (name === undefined || before.includes(name)) return [];
   const profile = Object.hasOwn(profiles, name) ? profiles[name] : undefined;
   if (!profile) throw unknownProfile(name, Object.keys(profiles));
-  return [{ source: 'profile', preferences: profile }];
+  return [{ source: 'profile', preferences: profile }, ...profileOf(profile.optimize, profiles, [...before, name])];
 }
 
 function unknownProfile(name: string, valid: readonly string[]): OrchestraError {

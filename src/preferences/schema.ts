@@ -3,7 +3,10 @@ import { privacyClasses } from './privacy.ts';
 
 const weight = z.number().min(0).max(1);
 
-const selectors = z.array(z.string().min(1).max(200)).max(64);
+const selector = z.string().min(1).max(200);
+const mostSelectors = 64;
+const selectors = z.array(selector).max(mostSelectors);
+const dollars = z.number().nonnegative().max(1_000_000);
 
 /** The top-level request object `preferences`. Strict: a misspelt limit that is silently ignored is a leak. */
 export const preferencesSchema = z.strictObject({
@@ -19,12 +22,15 @@ export const preferencesSchema = z.strictObject({
       cost: weight.optional(),
       latency: weight.optional(),
       privacy: weight.optional(),
-      tools: z.record(z.string(), weight).optional(),
+      tools: z
+        .record(selector, weight)
+        .refine((tools) => Object.keys(tools).length <= mostSelectors, `has more than ${mostSelectors} selectors`)
+        .optional(),
     })
     .optional()
     .describe('What matters, each 0 to 1; overrides `optimize` key by key.'),
   instruction: z.string().max(500).optional().describe('A wish in words; untrusted text.'),
-  max_cost_usd: z.number().nonnegative().max(1_000_000).optional().describe('Hard: the whole request, all turns.'),
+  max_cost_usd: dollars.optional().describe('Hard: the whole request, all turns.'),
   max_latency_ms: z.int().positive().max(86_400_000).optional().describe('Hard deadline of the whole request.'),
   max_turns: z.int().min(1).max(50).optional().describe('Hard.'),
   privacy: z.enum(privacyClasses).optional().describe('Hard: least class that may see any byte of the request.'),
@@ -47,5 +53,5 @@ export type Profile = z.infer<typeof profileSchema>;
 
 export const ceilingSchema = preferencesSchema
   .pick({ max_cost_usd: true, max_latency_ms: true, max_turns: true, privacy: true, regions: true, tools: true })
-  .extend({ max_cost_usd_per_day: z.number().nonnegative().optional() });
+  .extend({ max_cost_usd_per_day: dollars.optional() });
 export type Ceiling = z.infer<typeof ceilingSchema>;

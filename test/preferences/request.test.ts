@@ -40,12 +40,56 @@ describe('parsing', () => {
     [{ max_cost_usd: -1 }, 'preferences.max_cost_usd'],
     [{ max_turns: 1.5 }, 'preferences.max_turns'],
     [{ weights: { cost: 2 } }, 'preferences.weights.cost'],
+    [
+      { weights: { tools: Object.fromEntries(Array.from({ length: 65 }, (_, n) => [`a-${n}`, 1])) } },
+      'preferences.weights.tools',
+    ],
+    [{ weights: { tools: { ['*'.repeat(201)]: 1 } } }, `preferences.weights.tools.${'*'.repeat(64)}`],
     [{ privacy: 'secret' }, 'preferences.privacy'],
     [{ regions: [] }, 'preferences.regions'],
     [{ instruction: 'x'.repeat(501) }, 'preferences.instruction'],
     ['cheap', 'preferences'],
   ])('refuses %j', (value, param) => {
     expect(refusal(() => parsePreferences(value, 'preferences'))).toMatchObject({ code: 'invalid_request', param });
+  });
+});
+
+test('a key as long as a body is refused without being compared or repeated', () => {
+  const { message } = refusal(() => parsePreferences({ ['k'.repeat(20_000_000)]: 1 }, 'preferences'));
+  expect(message.length).toBeLessThan(500);
+});
+
+describe('profiles of the operator', () => {
+  const profiles = {
+    ...builtInProfiles,
+    careful: { optimize: 'quality', max_cost_usd: 0.25 },
+    stricter: { optimize: 'careful', max_cost_usd: 0.5, privacy: 'zdr' },
+    capped: { max_turns: 2 },
+    balanced: { optimize: 'balanced', max_turns: 3 },
+  } as const;
+  const named = (optimize: string) => mergePreferences([body({ optimize })], profiles, {});
+
+  test('build on each other: weights of the nearest, the strictest limit of all', () => {
+    expect(named('careful')).toMatchObject({
+      profile: 'careful',
+      weights: { quality: 1, cost: 0, latency: 0 },
+      limits: { maxCost: 250_000_000 },
+    });
+    expect(named('stricter')).toMatchObject({
+      weights: { quality: 1, cost: 0, latency: 0 },
+      limits: { maxCost: 250_000_000, privacy: 'zdr' },
+    });
+  });
+
+  test.each([
+    ['capped', 2],
+    ['balanced', 3],
+  ])('%s, which sets a limit alone, weighs as nobody would have said anything', (name, maxTurns) => {
+    expect(named(name)).toMatchObject({
+      weights: { quality: 0.5, cost: 0.25, latency: 0.25 },
+      statedWeights: [],
+      limits: { maxTurns },
+    });
   });
 });
 
