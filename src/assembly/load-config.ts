@@ -3,6 +3,7 @@ import { parse as parseYaml, YAMLParseError } from 'yaml';
 import { type Config, configSchema } from './config.ts';
 import { crossChecks, keyChecks } from './config-checks.ts';
 import { issueLines } from './config-issues.ts';
+import { preferenceChecks } from './preference-checks.ts';
 import { readPriceRows } from './prices.ts';
 import type { Environment } from './settings.ts';
 import { slotsFrom } from './slots.ts';
@@ -55,11 +56,10 @@ export function parseConfig(value: unknown, environment: Environment): Config {
   return parsed.data;
 }
 
-const meaningChecks = (config: Config, environment: Environment): string[] => [
-  ...crossChecks(config),
-  ...keyChecks(config, environment),
-  ...slotsFrom(config, readPriceRows(), Date.now()).problems,
-];
+function meaningChecks(config: Config, environment: Environment): string[] {
+  const { slots, problems } = slotsFrom(config, readPriceRows(), Date.now());
+  return [...crossChecks(config), ...keyChecks(config, environment), ...preferenceChecks(config, slots), ...problems];
+}
 
 /** @param missing receives one line a path at which a variable is not set. */
 function interpolate(

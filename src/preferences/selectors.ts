@@ -43,15 +43,15 @@ function valuesOf(slot: Slot, kind: SelectorKind): readonly string[] {
  * A selector that can match nothing is a mistake, and in a deny list a leak.
  * @throws OrchestraError invalid_request naming the path and the nearest word.
  */
-export function checkSelectors(selectors: readonly string[], slots: readonly Slot[], path: string): void {
-  for (const [index, selector] of selectors.entries()) {
-    if (slots.some((slot) => matchesSelector(slot, selector))) continue;
-    const param = `${path}.${index}`;
-    const near = nearest(selector, wordsOf(slots));
-    const wayOut = near ? `Did you mean \`${near}\`?` : 'GET /v1/orchestra/slots lists what can be named.';
-    throw new OrchestraError('invalid_request', `${param}: \`${selector}\` matches no slot. ${wayOut}`, { param });
-  }
+export function checkSelector(selector: string, slots: readonly Slot[], param: string): void {
+  if (slots.some((slot) => matchesSelector(slot, selector))) return;
+  const near = nearestSelector(selector, slots);
+  const wayOut = near ? `Did you mean \`${near}\`?` : 'GET /v1/orchestra/slots lists what can be named.';
+  throw new OrchestraError('invalid_request', `${param}: \`${selector}\` matches no slot. ${wayOut}`, { param });
 }
+
+export const nearestSelector = (selector: string, slots: readonly Slot[]): string | undefined =>
+  nearest(selector, wordsOf(slots));
 
 function wordsOf(slots: readonly Slot[]): string[] {
   const qualified = slots.flatMap((slot) =>

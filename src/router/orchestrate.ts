@@ -3,7 +3,6 @@ import type { Ledger } from '../cost/ledger.ts';
 import { type NanoUsd, zeroUsd } from '../cost/money.ts';
 import type { PriceBook } from '../cost/price-book.ts';
 import { OrchestraError } from '../errors.ts';
-import { checkSelectors } from '../preferences/selectors.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { RunStore } from '../store/runs.ts';
 import type { Tool } from '../tools/tool.ts';
@@ -88,12 +87,8 @@ interface OpenedRun {
 
 /** @throws OrchestraError when nothing admissible and affordable can answer; nothing has been spent then. */
 function openRun(spec: RunSpec, parts: RouterParts): OpenedRun {
-  const { limits, weights } = spec.preferences;
-  checkSelectors(limits.deny, parts.slots, 'preferences.tools.deny');
-  for (const list of limits.allow) checkSelectors(list, parts.slots, 'preferences.tools.allow');
-  checkSelectors(Object.keys(weights.tools), parts.slots, 'preferences.weights.tools');
   const { runId, keyName } = spec;
-  const { maxCost, maxCostPerDay } = limits;
+  const { maxCost, maxCostPerDay } = spec.preferences.limits;
   const budget = parts.ledger.openBudget({ runId, keyName, maxCost, maxCostPerDay });
   const state = new RunState(spec, parts.slots, budget, parts.now());
   if (!state.admissible.some(({ role }) => role === 'answer')) {

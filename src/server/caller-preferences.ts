@@ -1,5 +1,4 @@
 import type { IncomingHttpHeaders } from 'node:http';
-import { z } from 'zod';
 import { OrchestraError } from '../errors.ts';
 import {
   type EffectivePreferences,
@@ -7,8 +6,8 @@ import {
   type PreferenceLayer,
   parsePreferences,
 } from '../preferences/request.ts';
-import type { RequestedPreferences } from '../preferences/schema.ts';
-import { checkSelectors } from '../preferences/selectors.ts';
+import { preferencesSchema, type RequestedPreferences } from '../preferences/schema.ts';
+import { checkSelector } from '../preferences/selectors.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { RunWarning } from '../router/run.ts';
 import type { Caller } from './auth.ts';
@@ -57,8 +56,16 @@ export function collectPreferences(sources: PreferenceSources, parts: ServerPart
 /** Checks one object as the client wrote it, its selectors too. */
 function requested(value: unknown, path: string, slots: readonly Slot[]): RequestedPreferences {
   const preferences = parsePreferences(value, path);
-  checkSelectors(preferences.tools?.allow ?? [], slots, `${path}.tools.allow`);
-  checkSelectors(preferences.tools?.deny ?? [], slots, `${path}.tools.deny`);
+  const { tools = {}, weights = {} } = preferences;
+  for (const [index, selector] of (tools.allow ?? []).entries()) {
+    checkSelector(selector, slots, `${path}.tools.allow.${index}`);
+  }
+  for (const [index, selector] of (tools.deny ?? []).entries()) {
+    checkSelector(selector, slots, `${path}.tools.deny.${index}`);
+  }
+  for (const selector of Object.keys(weights.tools ?? {})) {
+    checkSelector(selector, slots, `${path}.weights.tools.${selector}`);
+  }
   return preferences;
 }
 
@@ -68,8 +75,8 @@ function inBody(body: Readonly<Record<string, unknown>>, slots: readonly Slot[])
     layers.push({ source: 'body', preferences: requested(body['preferences'], 'preferences', slots) });
   }
   if (isPresent(body['max_cost'])) {
-    const maxCost = z.number().nonnegative().safeParse(body['max_cost']);
-    if (!maxCost.success) throw invalidField('max_cost', 'must be a number of US dollars');
+    const maxCost = preferencesSchema.shape.max_cost_usd.safeParse(body['max_cost']);
+    if (!maxCost.success) throw invalidField('max_cost', 'must be a number of US dollars, at most a million');
     layers.push({ source: 'body', preferences: { max_cost_usd: maxCost.data } });
   }
   return layers;

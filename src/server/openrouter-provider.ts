@@ -7,13 +7,16 @@ import { matchesSelector } from '../preferences/selectors.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { RunWarning } from '../router/run.ts';
 
+/** Far more than there are. */
+const providerNames = z.array(z.string().max(200)).max(256).nullish();
+
 /** The part of OpenRouter's `provider` object that has a meaning here. */
 const providerSchema = z.looseObject({
   sort: z.unknown().optional(),
   data_collection: z.enum(['allow', 'deny']).nullish(),
   zdr: z.boolean().nullish(),
-  only: z.array(z.string()).nullish(),
-  ignore: z.array(z.string()).nullish(),
+  only: providerNames,
+  ignore: providerNames,
   max_price: z.record(z.string(), z.union([z.number(), z.string()])).nullish(),
 });
 type Provider = z.infer<typeof providerSchema>;
@@ -51,8 +54,15 @@ function ignoredKeys(provider: Provider): RunWarning[] {
   const { sort, data_collection, zdr, only, ignore, max_price, ...rest } = provider;
   const keys = Object.keys(rest);
   if (isPresent(sort) && !sortProfiles.has(sort)) keys.push('sort');
-  return keys.map((key) => ({ code: 'ignored_field', message: `\`provider.${key}\` was ignored.` }));
+  // Warnings are kept with the record, and OpenRouter knows about a dozen keys.
+  return keys.slice(0, mostIgnoredKeys).map((key) => {
+    const message = `\`provider.${key.slice(0, mostKeyLetters)}\` was ignored.`;
+    return { code: 'ignored_field', message };
+  });
 }
+
+const mostIgnoredKeys = 16;
+const mostKeyLetters = 64;
 
 function privacyOf({ zdr, data_collection }: Provider): RequestedPreferences['privacy'] {
   if (zdr === true) return 'zdr';

@@ -129,6 +129,29 @@ describe('one mistake is one line with path and way out', () => {
       'slots.answer-1.upstream: no entry of `upstreams` is called `cloud`: known: none',
     ],
     [
+      'a profile that builds on none',
+      { profiles: { careful: { optimize: 'qualty' } } },
+      'profiles.careful.optimize: no profile is called `qualty`: did you mean `quality`?',
+    ],
+    [
+      'a default that is no profile',
+      { defaults: { optimize: 'zzzzzzzzzzzz' }, profiles: { careful: {} } },
+      'defaults.optimize: no profile is called `zzzzzzzzzzzz`: known: balanced, best, quality, cheap, cost, floor, fast, latency, nitro, private, local, careful',
+    ],
+    [
+      'a denial in a ceiling that denies nothing',
+      {
+        ...withSlot({}),
+        server: { keys: [{ name: 'a', sha256: '0'.repeat(64), ceiling: { tools: { deny: ['upstream:clout'] } } }] },
+      },
+      'server.keys.0.ceiling.tools.deny.0: `upstream:clout` matches no slot: did you mean `upstream:cloud`?',
+    ],
+    [
+      'a liking for what is not there',
+      { defaults: { weights: { tools: { 'tool:tavilyyyyyyyyyyyyyyy': 1 } } } },
+      'defaults.weights.tools.tool:tavilyyyyyyyyyyyyyyy: `tool:tavilyyyyyyyyyyyyyyy` matches no slot: name a slot, role, model, upstream or tool of this file',
+    ],
+    [
       'an unknown local model',
       withSlot({ upstream: undefined, model: undefined, local: 'smol' }),
       'slots.answer-1.local: no entry of `models` is called `smol`: known: none',
@@ -347,4 +370,15 @@ test('no error repeats a secret from the environment', () => {
   );
   expect(lines.length).toBeGreaterThan(4);
   expect(lines.join('\n')).not.toContain('sk-very-secret');
+});
+
+test('limits of the operator may name relayed models and upstreams, which are no slots', () => {
+  const value = {
+    ...withSlot({}),
+    upstreams: { cloud: upstream, far: upstream },
+    relay: ['far/*'],
+    ceiling: { tools: { deny: ['upstream:far', 'model:far/small', 'far/*', 'model:cloud/m', 'answer-*'] } },
+  };
+  expect(linesOf(value)).toEqual([]);
+  expect(linesOf({ ...value, relay: [] })).toHaveLength(2);
 });

@@ -4,7 +4,7 @@ import { maskSlots, type Needs, tightenPrivacy } from '../../src/preferences/lim
 import { builtInProfiles } from '../../src/preferences/profiles.ts';
 import { mergePreferences } from '../../src/preferences/request.ts';
 import type { RequestedPreferences } from '../../src/preferences/schema.ts';
-import { checkSelectors, matchesSelector } from '../../src/preferences/selectors.ts';
+import { checkSelector, matchesSelector } from '../../src/preferences/selectors.ts';
 import { type Slot, sourceFacts } from '../../src/preferences/slot.ts';
 import { aSlot } from '../support/slots.ts';
 
@@ -177,7 +177,7 @@ describe('selectors', () => {
   });
 
   test('one that matches nothing is refused with the nearest word', () => {
-    expect(() => checkSelectors(['upstream:opnai'], [slot], 'preferences.tools.deny')).toThrow(/upstream:openai/);
-    expect(() => checkSelectors(['upstream:openai'], [slot], 'preferences.tools.deny')).not.toThrow();
+    expect(() => checkSelector('upstream:opnai', [slot], 'preferences.tools.deny.0')).toThrow(/upstream:openai/);
+    expect(() => checkSelector('upstream:openai', [slot], 'preferences.tools.deny.0')).not.toThrow();
   });
 });

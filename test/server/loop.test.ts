@@ -110,6 +110,17 @@ test('metadata comes back with the answer, without preferences and what is no te
   expect(JSON.parse((await post({}, {})).text)).not.toHaveProperty('metadata');
 });
 
+test('a ceiling may deny a slot that could not be started', async () => {
+  const slot = { role: 'answer', quality: 'good' };
+  const slots = {
+    'answer-1': { ...slot, upstream: 'loopback', model: 'm', price: { input: 1, output: 4 } },
+    'answer-9': { ...slot, local: 'gone' },
+  };
+  const ceiling = { tools: { deny: ['slot:answer-9'] } };
+  const models = { gone: { path: '/nowhere/gone.gguf' } };
+  expect((await post({ slots, config: { models, ceiling } }, {})).status).toBe(200);
+});
+
 test('a dry run calls nobody', async () => {
   const reply = await post({ script: [search] }, {}, '/v1/orchestra/decide');
   expect(JSON.parse(reply.text)).toMatchObject({ role: 'search', slot: 'search-1' });

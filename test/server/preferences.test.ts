@@ -81,6 +81,9 @@ test.each<[string, object, Headers]>([
   ['metadata.orchestra_privcy', { metadata: { orchestra_privcy: 'zdr' } }, {}],
   ['max_cost', { max_cost: 'much' }, {}],
   ['provider.zdr', { provider: { zdr: 'yes' } }, {}],
+  ['provider.only', { provider: { only: Array.from({ length: 257 }, (_, n) => `p${n}`) } }, {}],
+  ['max_cost', { max_cost: 1e300 }, {}],
+  ['preferences.weights.tools.anwser', { preferences: { weights: { tools: { anwser: 1 } } } }, {}],
   ['provider.max_price.prompt', { provider: { max_price: { prompt: 'dear' } } }, {}],
 ])('a mistake at %s is 400 and names the place', async (param, fields, headers) => {
   const reply = await askChat(server, fields, headers);
