@@ -159,6 +159,8 @@ function withImageObjects(message: ChatMessage): ChatMessage {
   return { ...message, content };
 }
 
+const isImage = ({ type }: ContentPart): boolean => type === 'image_url';
+
 /** OpenAI's tool messages hold text only, but agents put screenshots there: those move into a user message behind. */
 function hoistToolImages(messages: readonly ChatMessage[]): ChatMessage[] {
   const ordered: ChatMessage[] = [];
@@ -169,10 +171,11 @@ function hoistToolImages(messages: readonly ChatMessage[]): ChatMessage[] {
   };
   for (const message of messages) {
     if (message.role !== 'tool') flush();
-    const images = message.role === 'tool' ? partsOf(message).filter(({ type }) => type === 'image_url') : [];
-    hoisted = [...hoisted, ...images];
-    const texts = partsOf(message).filter((part) => !images.includes(part));
-    ordered.push(images.length === 0 ? message : { ...message, content: texts });
+    const images = message.role === 'tool' ? partsOf(message).filter(isImage) : [];
+    for (const image of images) hoisted.push(image);
+    ordered.push(
+      images.length === 0 ? message : { ...message, content: partsOf(message).filter((part) => !isImage(part)) },
+    );
   }
   flush();
   return ordered;

@@ -12,8 +12,12 @@ const virtualNames = ['orchestra', 'auto'];
 export const virtualModels = ({ profiles }: Pick<ServerParts, 'profiles'>): string[] =>
   virtualNames.flatMap((name) => [name, ...Object.keys(profiles).map((profile) => `${name}:${profile}`)]);
 
+/** Names are kept with records and prices, so a pattern such as `openai/*` does not admit every length. */
+const longestName = 256;
+
 /** @throws OrchestraError unknown_model with the nearest name. */
 export function resolveModel(name: string, parts: ServerParts): ServedModel {
+  if (name.length > longestName) throw unknownModel(name, parts);
   const [base = '', profile] = splitOnce(name, ':');
   if (virtualNames.includes(base)) {
     if (profile === undefined || Object.hasOwn(parts.profiles, profile)) return { kind: 'run', profile };

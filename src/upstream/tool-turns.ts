@@ -11,7 +11,9 @@ export function repairToolTurns(messages: readonly ChatMessage[]): ChatMessage[]
   const results = new Map<string, ChatMessage[]>();
   for (const message of messages.filter(({ role }) => role === 'tool')) {
     const id = message.tool_call_id ?? '';
-    results.set(id, [...(results.get(id) ?? []), message]);
+    const queue = results.get(id);
+    if (queue) queue.push(message);
+    else results.set(id, [message]);
   }
   return messages.flatMap((message) => {
     if (message.role === 'tool') return [];

@@ -1,4 +1,5 @@
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { resolveModel } from '../../src/server/served-models.ts';
 import { type BareServer, relayedModel, startServer } from '../support/bare-server.ts';
 import { ask, askChat, errorOf } from '../support/http.ts';
 
@@ -66,3 +67,12 @@ test.each(['gpt-5', 'orchestra:nope', 'elsewhere/m', 'loopback/other', 'orchestr
     expect(errorOf(reply)).toMatchObject({ code: 'model_not_found', param: 'model' });
   },
 );
+
+test('a name longer than any model’s is not served, even where a pattern admits it', () => {
+  const loopback = server.parts.relays.get('loopback');
+  if (!loopback) throw new Error('start with a relay');
+  const open = { ...loopback, find: (name: string) => relayedModel(name) };
+  const parts = { ...server.parts, relays: new Map([['loopback', open]]) };
+  expect(resolveModel(`loopback/${'m'.repeat(247)}`, parts).kind).toBe('relay');
+  expect(() => resolveModel(`loopback/${'m'.repeat(248)}`, parts)).toThrow(/not served/);
+});
