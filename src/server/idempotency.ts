@@ -77,8 +77,11 @@ async function answerOnce(
   work: () => Promise<FastifyReply>,
 ): Promise<FastifyReply> {
   const fingerprint = fingerprintOf(request);
-  const earlier = await earlierOutcome(entries, key, fingerprint, request);
-  if (earlier) return repeat(reply, earlier);
+  do {
+    const earlier = await earlierOutcome(entries, key, fingerprint, request);
+    if (earlier) return repeat(reply, earlier);
+    // Of several that waited along in vain, one begins, and the others wait for that one.
+  } while (entries.get(key)?.running);
   const running = work().then(
     () => outcomeOf(reply, undefined),
     (thrown: unknown) => outcomeOf(reply, thrown),

@@ -165,6 +165,25 @@ test('when the first client leaves, one that waits has the work done for itself'
   expect(orchestrator.specs).toHaveLength(2);
 });
 
+test('of several that wait when the first client leaves, one does the work for all', async () => {
+  const { opened, open } = gate();
+  const orchestrator = await start({ before: () => opened });
+  const leaving = connect(server.port, '127.0.0.1');
+  const body = JSON.stringify({ model: 'orchestra', messages: user('hi') });
+  const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nidempotency-key: k-1\r\ncontent-length: ${body.length}`;
+  leaving.write(`${head}\r\n\r\n${body}`);
+  await waitUntil(() => orchestrator.specs.length === 1, 'the run to begin');
+  const waiting = [keyed(), keyed(), keyed()];
+  await waitUntil(() => arrived === 4, 'all to be read');
+  leaving.destroy();
+  await waitUntil(() => orchestrator.specs[0]?.signal.aborted === true, 'the run to be stopped');
+  open();
+  const replies = await Promise.all(waiting);
+  expect(replies.map(({ status }) => status)).toEqual([200, 200, 200]);
+  expect(new Set(replies.map(({ text }) => text)).size).toBe(1);
+  expect(orchestrator.specs).toHaveLength(2);
+});
+
 test('a stream that is still running is not repeated, one that ended is done again', async () => {
   const { opened, open } = gate();
   const orchestrator = await start({ before: () => opened });
