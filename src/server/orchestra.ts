@@ -29,11 +29,11 @@ export function orchestraRoutes(app: FastifyInstance, parts: ServerParts, inFlig
         param: 'model',
       });
     }
-    const { spec } = prepareRun(request, parts, target.profile);
+    const { spec, warnings } = prepareRun(request, parts, target.profile);
     const ticket = inFlight.openRun(spec.runId, spec.keyName, reply);
     try {
       const report = await parts.orchestrator.decide({ ...spec, signal: ticket.signal });
-      return decideReport(report, spec.preferences);
+      return decideReport({ ...report, warnings: [...warnings, ...report.warnings] }, spec.preferences);
     } finally {
       ticket.close();
     }

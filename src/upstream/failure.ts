@@ -91,7 +91,9 @@ const tooLong =
 
 function kindOf(status: number, error: WireError): FailureKind {
   if (status === 413) return 'context_length_exceeded';
-  if (status < 500 && tooLong.test(`${error.code} ${error.type} ${error.message}`)) return 'context_length_exceeded';
+  // Bedrock limits its rate with "Too many tokens, please wait".
+  if (status < 500 && status !== 429 && tooLong.test(`${error.code} ${error.type} ${error.message}`))
+    return 'context_length_exceeded';
   if (status === 401 || status === 402 || status === 403) return 'unauthorized';
   if (accountIsEmpty(error)) return 'unauthorized';
   if (status === 429) return 'rate_limited';

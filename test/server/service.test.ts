@@ -117,7 +117,8 @@ test('slots are listed with price, class and health', async () => {
 test('a dry run asks the loop to decide and nothing more', async () => {
   const orchestrator: ScriptedOrchestrator = scriptedOrchestrator();
   const gateway = await start({ orchestrator });
-  const body = { model: 'orchestra:cheap', messages: user('hi'), preferences: { max_turns: 2 } };
+  const fields = { preferences: { max_turns: 2 }, provider: { order: ['a'] } };
+  const body = { model: 'orchestra:cheap', messages: user('hi'), ...fields };
   const reply = await ask(gateway, '/v1/orchestra/decide', { body });
   expect(reply.json()).toMatchObject({
     object: 'orchestra.decision',
@@ -125,6 +126,7 @@ test('a dry run asks the loop to decide and nothing more', async () => {
     slot: 'answer-1',
     preferences: { optimize: 'cheap', max_turns: 2 },
     limits_applied: [],
+    warnings: [{ code: 'ignored_field' }],
   });
   expect(orchestrator.specs).toHaveLength(1);
 });

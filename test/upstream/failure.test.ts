@@ -35,6 +35,7 @@ test.each([
   [402, {}, 'unauthorized'],
   [403, {}, 'unauthorized'],
   [429, {}, 'rate_limited'],
+  [429, { message: 'Too many tokens, please wait before trying again.' }, 'rate_limited'],
   [429, { error: { type: 'insufficient_quota' } }, 'unauthorized'],
   [408, {}, 'timeout'],
   [413, {}, 'context_length_exceeded'],
