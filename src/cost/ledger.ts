@@ -111,7 +111,7 @@ function openBudget({ charges, prices, now, onOverrun }: LedgerParts, limits: Bu
       return {
         scope: result.scope === runScope.name ? 'request' : 'key_day',
         needed: addUsd(amount, keepBack),
-        available: nanoUsd(Math.max(0, result.availableNano)),
+        available: nanoUsd(result.availableNano),
       };
     },
     settle: (hold, usage) => {

@@ -71,7 +71,8 @@ export function createChargeStore(database: Database, queue: WriteQueue): Charge
     for (const { name, limitNano } of request.scopes) {
       if (limitNano === undefined) continue;
       const { spentNano, heldNano } = accounts.totals(name);
-      const availableNano = limitNano - spentNano - heldNano;
+      // A pot may be overdrawn, by an overrun or a limit that was lowered: what costs nothing still passes.
+      const availableNano = Math.max(0, limitNano - spentNano - heldNano);
       if (request.amountNano + request.keepBackNano > availableNano) return { held: false, scope: name, availableNano };
     }
     const scopes = request.scopes.map(({ name }) => name);

@@ -39,6 +39,15 @@ test('what is remembered of accounts is what the database says, with and without
   }
 });
 
+test('a pot that is overdrawn still lets pass what costs nothing', () => {
+  const { store } = openStore();
+  const held = store.hold(charge(10, 'day', 10));
+  if (!held.held) throw new Error('refused');
+  store.settle(held.chargeId, 15, '[]');
+  expect(store.hold(charge(1, 'day', 10))).toEqual({ held: false, scope: 'day', availableNano: 0 });
+  expect(store.hold(charge(0, 'day', 10))).toMatchObject({ held: true });
+});
+
 test('an id is never given out twice, whatever became of the charges before', () => {
   const { database, queue, store } = openStore();
   const ids = [1, 2, 3].map(() => {
