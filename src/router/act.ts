@@ -22,11 +22,13 @@ export interface TurnPlan {
 interface Deed {
   readonly outcome: string;
   readonly cost: NanoUsd | undefined;
+  /** Nothing was done, and nobody failed: the money went to somebody else meanwhile. */
+  readonly cameLate?: boolean;
 }
 
 /**
  * Does what was decided: hold, execute, settle, observe. The record is in `state.turns` afterwards, however it ends.
- * @returns false when the chosen slot failed, so that the turn may be taken again without it.
+ * @returns false when the turn may be taken again: without the chosen slot, which failed, or with the money that is left.
  */
 export async function* act(plan: TurnPlan, state: RunState): AsyncGenerator<RunEvent, boolean> {
   const { candidate } = plan.choice;
@@ -37,7 +39,7 @@ export async function* act(plan: TurnPlan, state: RunState): AsyncGenerator<RunE
   } finally {
     state.turns.push(recordOf(plan, deed, performance.now() - startedAtMs));
   }
-  return !state.failures.has(candidate.slot.id);
+  return !deed.cameLate && !state.failures.has(candidate.slot.id);
 }
 
 /** Hands out an attempt that was paid for when it was made. */
@@ -52,10 +54,7 @@ function* deliver({ delivers, slot }: TurnOption, state: RunState): Generator<Ru
 async function* holdAndExecute(option: TurnOption, state: RunState): AsyncGenerator<RunEvent, Deed> {
   const bound = option.tool.bound(option.input);
   const hold = state.budget.hold(bound, option.keepBack);
-  if (isRefusal(hold)) {
-    state.giveUp(option.slot, { kind: 'failed', reason: 'not affordable any more', retryable: false });
-    return { outcome: 'not affordable', cost: zeroUsd };
-  }
+  if (isRefusal(hold)) return { outcome: 'not affordable', cost: zeroUsd, cameLate: true };
   const writer = createAnswerWriter(hearingOf(option, state));
   let outcome: ToolOutcome | undefined;
   try {

@@ -203,6 +203,38 @@ describe('limits of a run', () => {
     expect(await refusal(read(gateway, spec))).toMatchObject({ code: 'budget_exceeded' });
   });
 
+  describe('of two that share a day', () => {
+    const both = (gateway: TestGateway, dayUsd: number) => {
+      const preferences = mergePreferences(
+        [{ source: 'body', preferences: { tools: { allow: ['answer-1'] } } }],
+        builtInProfiles,
+        { max_cost_usd_per_day: dayUsd },
+      );
+      return Promise.all([1, 2].map(() => read(gateway, specFor({}, { preferences }))));
+    };
+
+    test('the second takes its turn again with what the first left', async () => {
+      const gateway = await start();
+      const [first, second] = await both(gateway, 0.012);
+      expect([first?.text, second?.text]).toEqual(['Hello from loopback.', 'Hello from loopback.']);
+      const asked = gateway.openAi.requests.map(({ body }) => Number(body['max_tokens']));
+      expect(Math.min(...asked)).toBeGreaterThanOrEqual(256);
+      expect(Math.min(...asked)).toBeLessThan(2000);
+      expect([first, second].flatMap((run) => run?.record.turns.map(({ outcome }) => outcome)).sort()).toEqual([
+        'answered',
+        'answered',
+        'not affordable',
+      ]);
+    });
+
+    test('the second is told of the money when the first left none, and blames no upstream', async () => {
+      const gateway = await start();
+      const ended = await both(gateway, 0.0095);
+      expect(ended.map(({ record }) => record.error?.code).sort()).toEqual(['budget_exceeded', undefined]);
+      expect(gateway.openAi.requests).toHaveLength(1);
+    });
+  });
+
   test('limits that leave nobody name what removed whom', async () => {
     const gateway = await start();
     const error = await refusal(read(gateway, specFor({ privacy: 'local' })));
