@@ -1,6 +1,6 @@
 import type { Contract } from '../contract/schema.ts';
 import type { Ledger } from '../cost/ledger.ts';
-import { type NanoUsd, zeroUsd } from '../cost/money.ts';
+import { addUsd, type NanoUsd, zeroUsd } from '../cost/money.ts';
 import type { PriceBook } from '../cost/price-book.ts';
 import { OrchestraError } from '../errors.ts';
 import type { Slot } from '../preferences/slot.ts';
@@ -126,7 +126,10 @@ async function* takeTurns(
     clock.signal.throwIfAborted();
     const found: TurnOptions = known ?? turnOptions(state, maxTurns - turn + 1, clock, parts);
     known = undefined;
-    if (found.options.length === 0) throw nothingLeft(state, found);
+    if (found.options.length === 0) {
+      makeAffordable(state, found);
+      continue;
+    }
     if (found.forcedBy) {
       state.forcedBy ??= found.forcedBy;
       if (state.spec.preferences.onLimit === 'error') throw limitReached(found.forcedBy);
@@ -146,6 +149,17 @@ async function* takeTurns(
     if (record) yield { type: 'turn-end', record };
     if (succeeded) turn += 1;
   }
+}
+
+/** What was kept back was the price of an answer without what was found since: that can be read only as far as it goes. */
+function makeAffordable(state: RunState, found: TurnOptions): void {
+  const { cheapestAnswer, decisionCost } = found;
+  const remaining = state.budget.remaining();
+  const isTooDear =
+    remaining !== undefined && cheapestAnswer !== undefined && addUsd(cheapestAnswer, decisionCost) > remaining;
+  if (!isTooDear || !state.leaveOutLeast()) throw nothingLeft(state, found);
+  state.forcedBy ??= 'max_cost_usd';
+  if (state.spec.preferences.onLimit === 'error') throw limitReached('max_cost_usd');
 }
 
 function turnOptions(

@@ -43,6 +43,8 @@ export class RunState {
   textSent = false;
   domains: ReadonlyMap<string, number> | undefined;
   private weightsRead: Weights | undefined;
+  /** Strictest class of all documents that were ever taken in: what was written since may be made of them. */
+  private documentClass: PrivacyClass = 'any';
   /** How the attempts in the evidence ended, by id. */
   private readonly attempts = new Map<string, Answer>();
 
@@ -60,10 +62,7 @@ export class RunState {
 
   /** Least class that may see the run's bytes: what the request asked for, or more once evidence is confidential. */
   get privacy(): PrivacyClass {
-    return strictestPrivacy(
-      this.spec.preferences.limits.privacy,
-      ...this.evidence.documents.map(({ privacy }) => privacy),
-    );
+    return strictestPrivacy(this.spec.preferences.limits.privacy, this.documentClass);
   }
 
   get privateTo(): string | undefined {
@@ -100,7 +99,22 @@ export class RunState {
     const before = sizeOf(this.evidence);
     this.evidence = applyObservation(this.evidence, usable);
     if (sizeOf(this.evidence) === before) this.excluded.set(slot.id, 'it brought nothing new');
+    this.documentClass = strictestPrivacy(this.documentClass, ...this.evidence.documents.map(({ privacy }) => privacy));
     this.tightenTo(this.privacy);
+  }
+
+  /** Leaves out the least of what was found, and whoever would find it again; false when there is nothing left. */
+  leaveOutLeast(): boolean {
+    const { documents, codeRuns } = this.evidence;
+    if (documents.length + codeRuns.length === 0) return false;
+    const [role, rest] =
+      documents.length > 0
+        ? (['search', { documents: documents.slice(1) }] as const)
+        : (['enhance_reasoning', { codeRuns: codeRuns.slice(1) }] as const);
+    this.evidence = { ...this.evidence, ...rest };
+    for (const slot of this.admissible) if (slot.role === role) this.excluded.set(slot.id, 'too dear to read');
+    this.warn('evidence_too_dear', 'The money left did not cover an answer that reads all that was found.');
+    return true;
   }
 
   /** Keeps an answer for comparison; it may be delivered later as it stands. */

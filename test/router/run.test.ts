@@ -1,3 +1,6 @@
+import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join } from 'node:path';
 import { afterEach, describe, expect, test } from 'vitest';
 import { nanoUsd } from '../../src/cost/money.ts';
 import { OrchestraError } from '../../src/errors.ts';
@@ -168,6 +171,68 @@ describe('limits of a run', () => {
     });
     expect(record.cost).toBeLessThanOrEqual(8_000_000);
     expect(gateway.tavily.requests).toHaveLength(0);
+  });
+
+  const longPages = Array.from({ length: 5 }, (_, page) => ({
+    title: `Page ${page}`,
+    url: `https://example.org/${page}`,
+    content: `page-${page} ${'word '.repeat(600)}`,
+  }));
+
+  test('a budget that a search left too small for all that it found still ends in an answer', async () => {
+    const gateway = await start({
+      script: [{ role: 'search' }],
+      tavily: () => ({ kind: 'results', results: longPages }),
+    });
+    const { record, text } = await read(gateway, specFor({ max_cost_usd: 0.009 }));
+    expect(text).toBe('Hello from loopback.');
+    expect(record.turns.map(({ role }) => role)).toEqual(['search', 'answer']);
+    expect(record.status).toBe('limited');
+    expect(record.warnings.map(({ code }) => code)).toContain('evidence_too_dear');
+    expect(record.cost).toBeLessThanOrEqual(9_000_000);
+    // The best page stays longest.
+    const asked = JSON.stringify(gateway.openAi.requests.at(-1)?.body);
+    expect(asked).toContain('page-0');
+    expect(asked).not.toContain('page-4');
+    expect(record.sources.map(({ title }) => title)).not.toContain('Page 4');
+  });
+
+  test('with on_limit error it ends in one', async () => {
+    const gateway = await start({
+      script: [{ role: 'search' }],
+      tavily: () => ({ kind: 'results', results: longPages }),
+    });
+    const { record } = await read(gateway, specFor({ max_cost_usd: 0.009, on_limit: 'error' }));
+    expect(record.error).toMatchObject({ code: 'budget_exceeded', param: 'preferences.max_cost_usd' });
+    expect(gateway.openAi.requests).toHaveLength(0);
+  });
+
+  test('what is left out for want of money leaves the run as confidential as it was', async () => {
+    const folder = mkdtempSync(join(tmpdir(), 'orchestra-docs-'));
+    writeFileSync(join(folder, 'loopback.md'), `# What is loopback?\n\n${'Loopback is a secret word. '.repeat(60)}`);
+    const gateway = await start({
+      script: [{ role: 'search' }],
+      config: {
+        tools: {
+          docs: { kind: 'local_search', folders: [folder], privacy: 'self_hosted', price: { per_call: 0.008 } },
+        },
+      },
+      slots: {
+        'search-1': { role: 'search', tools: ['docs'], quality: 'our documents' },
+        'answer-1': {
+          role: 'answer',
+          upstream: 'loopback',
+          model: 'cheap',
+          quality: 'good',
+          price: { input: 0.1, output: 0.4 },
+        },
+      },
+    });
+    const { record } = await read(gateway, specFor({ max_cost_usd: 0.00825 }));
+    expect(record.turns.map(({ role }) => role)).toEqual(['search', 'answer']);
+    expect(JSON.stringify(gateway.openAi.requests.at(-1)?.body)).not.toContain('secret');
+    expect(record).toMatchObject({ error: undefined, sources: [], privacy: 'self_hosted' });
+    rmSync(folder, { recursive: true });
   });
 
   test('a budget shortens the answer that it can pay for', async () => {
