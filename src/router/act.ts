@@ -62,7 +62,7 @@ async function* holdAndExecute(option: TurnOption, state: RunState): AsyncGenera
   } finally {
     state.textSent ||= writer.committed();
     // The tool was cut off, and what it consumed is unknown: what it was given and what it wrote is booked.
-    if (outcome === undefined) close(state, hold, abandonedUsage(bound, writer.codePoints()));
+    if (outcome === undefined) close(state, hold, abandonedUsage(bound, writer.bytes()));
   }
   const cost = close(state, hold, consumed(outcome, bound, writer));
   conclude(option, outcome, state, writer);
@@ -81,7 +81,7 @@ function consumed(
   bound: readonly MeteredUsage[],
   writer: AnswerWriter,
 ): readonly MeteredUsage[] {
-  return usage.length === 0 && writer.codePoints() > 0 ? abandonedUsage(bound, writer.codePoints()) : usage;
+  return usage.length === 0 && writer.bytes() > 0 ? abandonedUsage(bound, writer.bytes()) : usage;
 }
 
 function close(state: RunState, hold: Hold, usage: readonly MeteredUsage[]): NanoUsd | undefined {
@@ -118,7 +118,7 @@ function concludeAnswer(
   state: RunState,
   writer: AnswerWriter,
 ): void {
-  const clientUsage = state.clientUsage(usage[0]?.usage, writer.codePoints(), ownShare);
+  const clientUsage = state.clientUsage(usage[0]?.usage, writer.bytes(), ownShare);
   const answer = { slot, finishReason, missesFormat, usage: clientUsage };
   if (role === 'attempt') {
     state.keepAttempt(text, answer);

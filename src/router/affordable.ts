@@ -57,16 +57,16 @@ function toExpectation({ meter, usage }: MeteredUsage): MeteredUsage {
  * What to book for a call that was cut off before the upstream could report: the whole prompt and what was written so
  * far, by a tokenizer-free estimate that errs on the high side.
  */
-export function abandonedUsage(bound: readonly MeteredUsage[], writtenCodePoints: number): MeteredUsage[] {
+export function abandonedUsage(bound: readonly MeteredUsage[], writtenBytes: number): MeteredUsage[] {
   return bound.map(({ meter, usage, unwrittenTokens }, index) => ({
     meter,
-    usage: cutOff(usage, unwrittenTokens ?? 0, index === 0 ? writtenCodePoints : 0),
+    usage: cutOff(usage, unwrittenTokens ?? 0, index === 0 ? writtenBytes : 0),
     estimated: true,
   }));
 }
 
 /** Pictures and files are booked in full: no estimate of them is on the high side but their bound. */
-function cutOff(usage: Usage, unwrittenTokens: number, writtenCodePoints: number): Usage {
+function cutOff(usage: Usage, unwrittenTokens: number, writtenBytes: number): Usage {
   const tokensIn = (size: number) => Math.ceil(size / (bytesPerToken - 1));
   // The whole prompt is of one kind; see `promptUsage`.
   const promptIn = (bound: number) => (bound === 0 ? 0 : unwrittenTokens + tokensIn(bound - unwrittenTokens));
@@ -75,7 +75,7 @@ function cutOff(usage: Usage, unwrittenTokens: number, writtenCodePoints: number
     inputTokens: promptIn(usage.inputTokens),
     cacheWriteTokens: promptIn(usage.cacheWriteTokens),
     cacheWriteHourTokens: promptIn(usage.cacheWriteHourTokens),
-    outputTokens: Math.min(usage.outputTokens, tokensIn(writtenCodePoints)),
+    outputTokens: Math.min(usage.outputTokens, tokensIn(writtenBytes)),
   };
 }
 

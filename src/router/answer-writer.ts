@@ -13,7 +13,8 @@ export type Hearing =
 
 /** Reads a tool's answer as it is written and passes on what the client may hear. */
 export interface AnswerWriter {
-  readonly codePoints: () => number;
+  /** In UTF-8, of all that was written so far: what estimates of tokens go by. */
+  readonly bytes: () => number;
   /** Something has reached the client that cannot be taken back. */
   readonly committed: () => boolean;
   relay(tool: Tool, input: ToolInput): AsyncGenerator<RunEvent, ToolOutcome>;
@@ -32,7 +33,7 @@ export function createAnswerWriter(hearing: Hearing): AnswerWriter {
       for (;;) {
         const step = await execution.next();
         if (step.done) return step.value;
-        written += lengthOf(step.value);
+        written += bytesOf(step.value);
         const event: RunEvent = { type: 'answer-delta', delta: step.value };
         if (hearing === 'whole') held.push(event);
         if (hearing !== 'live') continue;
@@ -45,7 +46,7 @@ export function createAnswerWriter(hearing: Hearing): AnswerWriter {
   }
 
   return {
-    codePoints: () => written,
+    bytes: () => written,
     committed: () => committed,
     relay,
     *flush() {
@@ -57,5 +58,5 @@ export function createAnswerWriter(hearing: Hearing): AnswerWriter {
 /** Only to end a generator that nobody reads any more. */
 const abandoned: ToolOutcome = { observation: { kind: 'failed', reason: 'abandoned', retryable: false }, usage: [] };
 
-const lengthOf = (delta: ChatDelta): number =>
-  delta.type === 'tool_call' ? delta.argumentsDelta.length + (delta.name?.length ?? 0) : delta.text.length;
+const bytesOf = (delta: ChatDelta): number =>
+  Buffer.byteLength(delta.type === 'tool_call' ? `${delta.name ?? ''}${delta.argumentsDelta}` : delta.text);

@@ -25,7 +25,7 @@ export interface Bill {
 export interface RelayCharge {
   settle(usage: Usage): Bill;
   /** The upstream did not say: the prompt, and what it wrote, by an estimate on the high side. */
-  settleEstimated(writtenCodePoints: number): Bill;
+  settleEstimated(writtenBytes: number): Bill;
   release(): Bill;
   /** What the upstream must be told to stop at, because the money ends there; undefined where the request stands. */
   readonly maxTokens: number | undefined;
@@ -73,7 +73,7 @@ export function openCharge(request: ChargeRequest, { ledger, prices }: ServerPar
   return {
     maxTokens: output.cap,
     settle: (usage) => settle([{ meter, usage: { ...agedWrites(usage, mark), calls: 1 } }]),
-    settleEstimated: (writtenCodePoints) => settle(abandonedUsage(bound, writtenCodePoints)),
+    settleEstimated: (writtenBytes) => settle(abandonedUsage(bound, writtenBytes)),
     release: () => {
       budget.release(hold);
       const { total, known, lines } = priceCall([], prices);

@@ -47,17 +47,17 @@ function relayFailure(thrown: unknown, upstreamName: string): OrchestraError {
 }
 
 /** Books what a failed relay may have cost, records it and returns what the client is told. */
-export function endFailed(relaying: Relaying, thrown: unknown, writtenCodePoints: number): OrchestraError {
+export function endFailed(relaying: Relaying, thrown: unknown, writtenBytes: number): OrchestraError {
   const { charge, facts, ticket, reply, parts } = relaying;
   const error = ticket.stoppedBy() ?? relayFailure(thrown, facts.model.slot.upstream);
-  const bill = billOfFailure(charge, thrown, writtenCodePoints);
+  const bill = billOfFailure(charge, thrown, writtenBytes);
   recordRelay(facts, bill, error, parts);
   if (bill.cost > 0 && !reply.raw.headersSent) reply.header('x-should-retry', 'false');
   return error;
 }
 
-function billOfFailure(charge: RelayCharge, thrown: unknown, writtenCodePoints: number): Bill {
+function billOfFailure(charge: RelayCharge, thrown: unknown, writtenBytes: number): Bill {
   const reported = thrown instanceof UpstreamFailure ? thrown.usage : undefined;
   if (reported) return charge.settle(reported);
-  return writtenCodePoints > 0 || mayBeBilled(thrown) ? charge.settleEstimated(writtenCodePoints) : charge.release();
+  return writtenBytes > 0 || mayBeBilled(thrown) ? charge.settleEstimated(writtenBytes) : charge.release();
 }

@@ -25,7 +25,7 @@ export async function passStream(relaying: Relaying, events: AsyncIterable<Relay
   try {
     for await (const event of events) await passEvent(event, writer, progress);
   } catch (thrown) {
-    const error = endFailed(relaying, thrown, writtenCodePoints(progress));
+    const error = endFailed(relaying, thrown, writtenBytes(progress));
     writer.abandon();
     if (!writer.isOpen()) throw error;
     await writer.fail(error);
@@ -77,12 +77,12 @@ function count(bytes: Buffer, progress: Progress): void {
 }
 
 /** Most upstreams send a token a frame, some send more: the larger of the two estimates, at three letters a token. */
-const writtenCodePoints = ({ frames, bytes, emptyFrameBytes }: Progress): number =>
+const writtenBytes = ({ frames, bytes, emptyFrameBytes }: Progress): number =>
   Math.max(3 * Math.max(0, frames - 1), bytes - frames * emptyFrameBytes);
 
 async function conclude({ charge, facts, parts, strict }: Relaying, writer: StreamWriter, progress: Progress) {
   const { usage, finish } = progress;
-  const bill = usage ? charge.settle(usage.usage) : charge.settleEstimated(writtenCodePoints(progress));
+  const bill = usage ? charge.settle(usage.usage) : charge.settleEstimated(writtenBytes(progress));
   const record = recordRelay(facts, bill, undefined, parts);
   const report = relayReport(record, strict);
   const onUsage = usage?.wasAskedFor === true;

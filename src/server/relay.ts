@@ -127,7 +127,7 @@ function pass(relaying: Relaying, response: RelayResponse): Promise<FastifyReply
     return reply.code(response.status).send(JSON.stringify({ error: response.error }));
   }
   const { body, usage } = response;
-  const bill = usage ? charge.settle(usage) : charge.settleEstimated(JSON.stringify(body).length);
+  const bill = usage ? charge.settle(usage) : charge.settleEstimated(Buffer.byteLength(JSON.stringify(body)));
   const record = recordRelay(facts, bill, undefined, parts);
   if (!strict) reply.headers({ ...costHeader(record), ...budgetHeader(parts.ledger, facts) });
   const shown = relayedUsage(body['usage'], record, parts, strict);

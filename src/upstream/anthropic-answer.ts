@@ -14,11 +14,11 @@ export function createAnthropicAnswer(mark: CacheMark = 'none'): AnswerReader {
   const reasoning = createTextJoiner();
   const calls = createToolCallDeltas();
   const reports: unknown[] = [];
-  let writtenCodeUnits = 0;
+  let writtenBytes = 0;
   let stopReason: string | undefined;
   let ended = false;
 
-  const usage = () => billed(usageFromAnthropic(reports, mark), stopReason === undefined ? writtenCodeUnits : 0);
+  const usage = () => billed(usageFromAnthropic(reports, mark), stopReason === undefined ? writtenBytes : 0);
 
   function opened(index: number, block: AnthropicBlock): ChatDelta[] {
     if (block.type === 'tool_use') return calls.push({ index, id: block.id, function: { name: block.name } });
@@ -70,7 +70,7 @@ export function createAnthropicAnswer(mark: CacheMark = 'none'): AnswerReader {
     },
     read(data) {
       const deltas = deltasOf(data);
-      writtenCodeUnits += deltas.reduce((sum, delta) => sum + lengthOf(delta), 0);
+      writtenBytes += deltas.reduce((sum, delta) => sum + bytesOf(delta), 0);
       return deltas;
     },
     close() {
@@ -83,17 +83,17 @@ export function createAnthropicAnswer(mark: CacheMark = 'none'): AnswerReader {
   };
 }
 
-/** Tokens are about four letters of English and fewer of most else; counting three errs on the dear side. */
-const codeUnitsPerToken = 3;
+/** Tokens are about four bytes of English and fewer of most else; counting three errs on the dear side. */
+const bytesPerToken = 3;
 
 /** Output is counted at the end only: of an answer that broke off, what was written is billed all the same. */
-function billed(usage: Usage | undefined, writtenCodeUnits: number): Usage | undefined {
-  const outputTokens = Math.ceil(writtenCodeUnits / codeUnitsPerToken);
+function billed(usage: Usage | undefined, writtenBytes: number): Usage | undefined {
+  const outputTokens = Math.ceil(writtenBytes / bytesPerToken);
   return usage && { ...usage, outputTokens: Math.max(usage.outputTokens, outputTokens) };
 }
 
-const lengthOf = (delta: ChatDelta): number =>
-  delta.type === 'tool_call' ? delta.argumentsDelta.length + (delta.name?.length ?? 0) : delta.text.length;
+const bytesOf = (delta: ChatDelta): number =>
+  Buffer.byteLength(delta.type === 'tool_call' ? `${delta.name ?? ''}${delta.argumentsDelta}` : delta.text);
 
 function finishReasonFrom(
   word: string | undefined,

@@ -327,6 +327,20 @@ describe('limits of a run', () => {
 });
 
 describe('a client that leaves', () => {
+  test('pays for what was written by its bytes, whatever the script', async () => {
+    const gateway = await start({
+      openAi: () => ({ kind: 'completion', text: ['早'.repeat(300), ' late'], hangAfterChunks: 2 }),
+    });
+    const leaving = new AbortController();
+    const run = gateway.orchestrator.run(specFor({}, { signal: leaving.signal }));
+    let step = await run.next();
+    for (; !step.done; step = await run.next()) if (step.value.type === 'answer-delta') leaving.abort();
+    expect(step.value).toMatchObject({
+      status: 'cancelled',
+      lines: [{ estimated: true, usage: { outputTokens: 300 } }],
+    });
+  });
+
   test('stops the upstream at once and leaves no hold behind', async () => {
     const gateway = await start({
       openAi: () => ({ kind: 'completion', text: Array(50).fill('word '), chunkDelayMs: 20 }),

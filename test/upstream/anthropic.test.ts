@@ -301,6 +301,16 @@ describe('the answer', () => {
     });
   });
 
+  test('that breaks off in a script of three bytes a letter is charged a token for each', async () => {
+    const { ask } = await upstreamThat({
+      kind: 'message',
+      text: ['早'.repeat(300), 'more'],
+      usage: { input_tokens: 1000, output_tokens: 400 },
+      cutAfterChunks: 3,
+    });
+    expect((await failing(ask())).failure).toMatchObject({ usage: { inputTokens: 1000, outputTokens: 300 } });
+  });
+
   test('is complete although the connection dies after the stop reason', async () => {
     const { ask } = await upstreamThat({ kind: 'message', text: ['a'], cutAfterChunks: 5 });
     expect(endOf(await collect(ask()))).toMatchObject({ finishReason: 'stop' });
