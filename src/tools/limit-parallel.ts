@@ -1,9 +1,11 @@
 import type { ChatDelta } from '../upstream/chat.ts';
-import { throwIfCancelled } from './cancelled.ts';
 import { createLanes } from './lanes.ts';
 import type { Tool, ToolInput, ToolOutcome } from './tool.ts';
 
-/** Lets so many calls of a tool go on at a time. One that waits too long fails, so that the run can go elsewhere. */
+/**
+ * Lets so many calls of a tool go on at a time. One that waits too long fails, so that the run can go elsewhere, and so
+ * does one whose run is over meanwhile: a cancelled call would be booked, and this one was never made.
+ */
 export function limitParallel(tool: Tool, parallel: number, waitMs = 30_000): Tool {
   const lanes = createLanes(parallel);
   const reason = `busy: it takes ${parallel} calls at a time, and none ended soon enough`;
@@ -15,10 +17,7 @@ export function limitParallel(tool: Tool, parallel: number, waitMs = 30_000): To
   async function* execute(input: ToolInput): AsyncGenerator<ChatDelta, ToolOutcome> {
     const patience = AbortSignal.any([input.signal, AbortSignal.timeout(waitMs)]);
     const leave = await lanes.enter(patience).catch(() => undefined);
-    if (!leave) {
-      throwIfCancelled(input.signal);
-      return busy;
-    }
+    if (!leave) return busy;
     try {
       return yield* tool.execute(input);
     } finally {

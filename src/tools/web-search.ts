@@ -132,10 +132,15 @@ const isPage = (url: string): boolean => url.length <= longestUrl && /^https?:\/
 async function readCapped(body: AsyncIterable<Buffer>, limit: number, billed: Usage): Promise<string> {
   const chunks: Buffer[] = [];
   let size = 0;
-  for await (const chunk of body) {
-    size += chunk.length;
-    if (size > limit) throw mayBeBilled('The search engine sent more than is allowed.', billed);
-    chunks.push(chunk);
+  try {
+    for await (const chunk of body) {
+      size += chunk.length;
+      if (size > limit) throw mayBeBilled('The search engine sent more than is allowed.', billed);
+      chunks.push(chunk);
+    }
+  } catch (thrown) {
+    if (thrown instanceof SearchFailure) throw thrown;
+    throw mayBeBilled('The search engine broke off.', billed, thrown);
   }
   return Buffer.concat(chunks).toString('utf8');
 }
@@ -148,8 +153,8 @@ function parseJson(text: string): unknown {
   }
 }
 
-const mayBeBilled = (message: string, usage: Usage): SearchFailure =>
-  new SearchFailure('unavailable', message, { usage });
+const mayBeBilled = (message: string, usage: Usage, cause?: unknown): SearchFailure =>
+  new SearchFailure('unavailable', message, { usage, cause });
 
 /** Whatever the network threw: its message names hosts, so it stays in the cause. */
 const asFailure = (thrown: unknown): SearchFailure =>

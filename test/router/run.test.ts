@@ -361,6 +361,30 @@ describe('a client that leaves', () => {
     expect(gateway.ledger.recover()).toBe(0);
   });
 
+  test('owes nothing for a call that still waited for its turn', async () => {
+    const slot = {
+      role: 'answer',
+      upstream: 'loopback',
+      model: 'dear',
+      quality: 'good',
+      price: { input: 1, output: 4 },
+    };
+    const gateway = await start({
+      slots: { 'answer-1': { ...slot, parallel: 1 } },
+      openAi: () => ({ kind: 'completion', text: ['late'], firstChunkDelayMs: 5_000 }),
+    });
+    const staying = new AbortController();
+    const first = read(gateway, specFor({}, { signal: staying.signal }));
+    await expect.poll(() => gateway.openAi.requests.length).toBe(1);
+    const leaving = new AbortController();
+    const second = read(gateway, specFor({}, { signal: leaving.signal }));
+    setTimeout(() => leaving.abort(), 50);
+    expect((await second).record).toMatchObject({ status: 'cancelled', cost: 0, lines: [] });
+    staying.abort();
+    expect((await first).record).toMatchObject({ status: 'cancelled', lines: [{ estimated: true }] });
+    expect(gateway.openAi.requests).toHaveLength(1);
+  });
+
   test('by no longer reading is the same', async () => {
     const gateway = await start({
       openAi: () => ({ kind: 'completion', text: Array(50).fill('word '), chunkDelayMs: 20 }),

@@ -109,9 +109,13 @@ test.each([
   ['JSON of another shape', { kind: 'raw', body: '{"results": 4}' }],
   ['an answer that breaks off', { kind: 'raw', body: '{"results": [', destroy: true }],
   ['more than is allowed', { kind: 'raw', body: `{"results": [], "x": "${'x'.repeat(20_000)}"}` }],
-] as const)('%s is a failure that may be tried again', async (_name, reply) => {
+] as const)('%s is a failure that may be tried again and is booked as one search', async (_name, reply) => {
   const source = await sourceOn(() => reply, { maxResponseBytes: 10_000 });
-  await expect(source.search(request())).rejects.toMatchObject({ kind: 'unavailable', retryable: true });
+  await expect(source.search(request())).rejects.toMatchObject({
+    kind: 'unavailable',
+    retryable: true,
+    usage: { calls: 1 },
+  });
 });
 
 test('silence is a failure by our clock, booked as one search', async () => {
