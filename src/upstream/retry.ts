@@ -13,6 +13,7 @@ export interface RetryPolicy {
   readonly attempts: number;
   /** Doubles with every attempt; the actual delay is a random part of it, so that callers do not return in step. */
   readonly baseDelayMs: number;
+  /** Also of what an upstream asks for: others may be free meanwhile. */
   readonly maxDelayMs: number;
   readonly clock?: RetryClock;
 }
@@ -46,7 +47,7 @@ export function withRetries(upstream: ChatUpstream, policy: RetryPolicy): ChatUp
     if (attempt > policy.attempts || !retryable.includes(failure.kind) || failure.usage) return undefined;
     const ceilingMs = Math.min(policy.maxDelayMs, policy.baseDelayMs * 2 ** (attempt - 2));
     const delayMs = failure.retryAfterMs ?? clock.random() * ceilingMs;
-    return delayMs < remainingMs ? delayMs : undefined;
+    return delayMs <= policy.maxDelayMs && delayMs < remainingMs ? delayMs : undefined;
   }
 
   /** The first attempt that comes to its first event. */

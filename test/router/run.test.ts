@@ -141,9 +141,10 @@ describe('a run', () => {
   });
 
   test('passes a rate limit on when every slot is rate limited', async () => {
-    const gateway = await start({ openAi: () => replies.rateLimited({ 'retry-after': '7' }) });
+    const gateway = await start({ openAi: () => replies.rateLimited({ 'retry-after': '9' }) });
     const { record } = await read(gateway, specFor());
-    expect(record.error).toMatchObject({ code: 'rate_limited', retryAfterMs: 7000 });
+    expect(record.error).toMatchObject({ code: 'rate_limited', retryAfterMs: 9000 });
+    expect(gateway.openAi.requests).toHaveLength(2);
   });
 });
 

@@ -32,7 +32,7 @@ async function retrying(script: OpenAiScript) {
   running.push(server);
   const clock = createClock();
   const upstream = createOpenAiUpstream({ name: 'loop', baseUrl: server.url, apiKey: 'k' });
-  const policy = { attempts: 3, baseDelayMs: 200, maxDelayMs: 1_000, clock };
+  const policy = { attempts: 3, baseDelayMs: 200, maxDelayMs: 4_000, clock };
   return { server, clock, upstream: withRetries(upstream, policy) };
 }
 
@@ -73,6 +73,13 @@ test('waits as long as the upstream says', async () => {
   );
   expect(await textFrom(upstream.complete(request, limits))).toBe('ok');
   expect(clock.slept).toEqual([2_000]);
+});
+
+test('does not wait long, since another slot may be free', async () => {
+  const { upstream, clock } = await retrying(() => replies.rateLimited({ 'retry-after-ms': '4001' }));
+  const failure = { kind: 'rate_limited', retryAfterMs: 4_001 };
+  await expect(textFrom(upstream.complete(request, limits))).rejects.toMatchObject(failure);
+  expect(clock.slept).toEqual([]);
 });
 
 test('does not wait when the wait is longer than the time that is left', async () => {
@@ -125,7 +132,7 @@ test('stops waiting when the caller leaves', async () => {
       throw new UpstreamFailure('rate_limited', 'later', { retryAfterMs: 4_000 });
     },
   };
-  const upstream = withRetries(failing, { attempts: 3, baseDelayMs: 1, maxDelayMs: 1 });
+  const upstream = withRetries(failing, { attempts: 3, baseDelayMs: 1, maxDelayMs: 5_000 });
   const result = textFrom(upstream.complete(request, { ...limits, signal: leave.signal }));
   await expect(result).rejects.toMatchObject({ name: 'AbortError' });
 });
