@@ -166,7 +166,7 @@ function restBehind(meters: readonly string[], config: Config, { upstreams }: To
 
 /** Most errors are told in full where they are answered; these two keep their cause from the client. */
 function logFailure({ code, cause }: OrchestraError, runId: string, app: FastifyInstance | undefined): void {
-  if (code !== 'internal' && code !== 'policy_unavailable') return;
+  if (cause === undefined || (code !== 'internal' && code !== 'policy_unavailable')) return;
   app?.log.error({ err: cause, runId }, 'a run or its policy failed');
 }
 

@@ -25,11 +25,15 @@ export const selectorWeight = (slot: Slot, weights: Weights): number =>
     0,
   );
 
+const upstreamPrefix = 'upstream:';
+
 /** Whether a selector names this upstream, whatever is behind it. */
-export function namesUpstream(selector: string, upstream: string): boolean {
-  const prefix = 'upstream:';
-  return selector.startsWith(prefix) && wildcard(selector.slice(prefix.length), upstream);
-}
+export const namesUpstream = (selector: string, upstream: string): boolean =>
+  selector.startsWith(upstreamPrefix) && wildcard(selector.slice(upstreamPrefix.length), upstream);
+
+/** A list of upstreams alone says who may see a request; one that names slots or roles says only what may be chosen. */
+export const admitsUpstream = (list: readonly string[], upstream: string): boolean =>
+  list.some((selector) => !selector.startsWith(upstreamPrefix) || namesUpstream(selector, upstream));
 
 function valuesOf(slot: Slot, kind: SelectorKind): readonly string[] {
   if (kind === 'slot') return [slot.id];

@@ -6,7 +6,7 @@ import { OrchestraError } from '../errors.ts';
 import { EngineFailure } from '../inference/engine.ts';
 import { regionObjection } from '../preferences/limits.ts';
 import { satisfiesPrivacy } from '../preferences/privacy.ts';
-import { namesUpstream } from '../preferences/selectors.ts';
+import { admitsUpstream, namesUpstream } from '../preferences/selectors.ts';
 import { type Policy, PolicyFailure, type PolicyInput, type PolicyOpinion } from './policy.ts';
 import type { RunState } from './run-state.ts';
 
@@ -74,7 +74,10 @@ function whyBarred({ place }: Policy, state: RunState): string | undefined {
   }
   const { limits } = state.spec.preferences;
   const denied = limits.deny.find((selector) => namesUpstream(selector, place.upstream));
-  return denied === undefined ? regionObjection(place, limits) : `denied by \`${denied}\``;
+  if (denied !== undefined) return `denied by \`${denied}\``;
+  if (!limits.allow.every((list) => admitsUpstream(list, place.upstream)))
+    return 'its upstream is not in the allow list';
+  return regionObjection(place, limits);
 }
 
 const mayNotAsk = ({ name }: Policy, reason: string): OrchestraError =>

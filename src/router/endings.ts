@@ -112,9 +112,9 @@ export function limitReached(limit: ForcingLimit): OrchestraError {
 
 export const clientLeft = (): OrchestraError => new OrchestraError('cancelled', 'The client left.');
 
-/** Whatever ended a run early, as the client's error. */
+/** Whatever ended a run early, as the client's error: whoever stopped it on purpose said why. */
 export function endingOf(thrown: unknown, client: AbortSignal, clock: RunClock): OrchestraError {
-  if (client.aborted) return clientLeft();
+  if (client.aborted) return client.reason instanceof OrchestraError ? client.reason : clientLeft();
   if (clock.expired()) {
     return new OrchestraError('deadline_exceeded', 'No answer was ready before the deadline.', { cause: thrown });
   }

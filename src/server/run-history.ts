@@ -42,7 +42,7 @@ export function runRoutes(app: FastifyInstance, parts: ServerParts, inFlight: In
   });
 
   app.post<OneRun>(`${path}/:id/cancel`, { schema: routeSchemas.cancel }, async ({ params, caller }) => {
-    if (!inFlight.cancel(params.id, caller.name)) throw unknownRun(params.id);
+    if (!inFlight.cancel(params.id, caller.name)) throw unknownRun(params.id, ' at work');
     return { run_id: params.id, status: 'cancelling' };
   });
 
@@ -61,8 +61,8 @@ export function runRoutes(app: FastifyInstance, parts: ServerParts, inFlight: In
 /** Written by the router or by a relay, always a RunRecord. */
 const recordOf = ({ record }: FoundRun): RunRecord => JSON.parse(record) as RunRecord;
 
-const unknownRun = (id: string) =>
-  new OrchestraError('not_found', `There is no run \`${id.slice(0, 64)}\` of this key.`);
+const unknownRun = (id: string, state = '') =>
+  new OrchestraError('not_found', `There is no run \`${id.slice(0, 64)}\` of this key${state}.`);
 
 const usualPage = 20;
 

@@ -22,9 +22,15 @@ export function createTavilySource(options: TavilyOptions): SearchSource {
   return createWebSource(options, { mostUsage: basicSearch, requestOf, read, statuses });
 }
 
+/** Far beyond any search; what claims more is no figure, and could not be counted as money. */
+const mostCredits = 1_000;
+
 const answerSchema = z.object({
   results: z.array(webResult),
-  usage: z.object({ credits: z.number().nonnegative() }).optional().catch(undefined),
+  usage: z
+    .object({ credits: z.number().nonnegative().max(mostCredits) })
+    .optional()
+    .catch(undefined),
 });
 
 function read(answer: unknown) {

@@ -67,6 +67,8 @@ test('by cancelling its own run ends it the same way, and the client is told', a
   await expect(reading).rejects.toThrow('cancelled');
   expect(await cancelling).toEqual({ run_id: runId, status: 'cancelling' });
   await gateway.openAi.aborted(1);
-  expect(await recordOnceWritten(gateway, runId)).toMatchObject({ status: 'cancelled' });
+  const failure = { code: 'cancelled', message: 'The request was cancelled.' };
+  expect(await recordOnceWritten(gateway, runId)).toMatchObject({ status: 'cancelled', failure });
   expect(gateway.ledger.recover()).toBe(0);
+  await expect(client.post(`/orchestra/runs/${runId}/cancel`)).rejects.toThrow(/There is no run .* at work/);
 });

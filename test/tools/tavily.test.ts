@@ -48,8 +48,11 @@ test('a search sends the query, the limit and the key, and asks for usage', asyn
   });
 });
 
-test('credits that are not reported are estimated, and that is said', async () => {
-  const source = await sourceOn(() => ({ kind: 'results', results: [page(1)], credits: null }));
+test.each([
+  ['not reported', null],
+  ['more than can be', 1e300],
+])('credits that are %s are estimated, and that is said', async (_, credits) => {
+  const source = await sourceOn(() => ({ kind: 'results', results: [page(1)], credits }));
   expect(await source.search(request())).toMatchObject({ usage: { calls: 1 }, estimated: true });
 });
 

@@ -246,6 +246,7 @@ describe('limits', () => {
   test.each<[string, object, RegExp]>([
     ['a class above its own', { privacy: 'self_hosted' }, /its class is no_training, and this run needs self_hosted/],
     ['regions that it is not in', { regions: ['eu'] }, /it may use us/],
+    ['other upstreams alone', { tools: { allow: ['upstream:ex*'] } }, /its upstream is not in the allow list/],
   ])('keep a request with %s from the policy', async (_, preferences, reason) => {
     const mind = await serverThat(() => calls('answer', 'answer-1'));
     const told = await ask(await gatewayDecidedAt(mind.url), preferences);
@@ -263,6 +264,12 @@ describe('limits', () => {
     const told = await ask(gateway, { tools: { deny: ['upstream:mi*'] } });
     expect(mind.requests).toHaveLength(0);
     expect(told.warnings.join()).toContain('denied by `upstream:mi*`');
+  });
+
+  test('on slots and roles say nothing of the policy', async () => {
+    const mind = await serverThat(() => calls('answer', 'answer-1'));
+    await ask(await gatewayDecidedAt(mind.url), { tools: { allow: ['answer', 'upstream:experts'] } });
+    expect(mind.requests).toHaveLength(1);
   });
 
   test('keep the request from the policy where no fallback is allowed, with an error that says why', async () => {
