@@ -144,6 +144,14 @@ test('a slot without a known price is left out, and so is a search', { timeout: 
   expect(Object.keys(parse(readFileSync(join(folder, 'cards.yaml'), 'utf8')).slots)).toEqual(['answer-1']);
 });
 
+test('a file that cannot be written is told before anything is paid for', { timeout: patienceMs }, async () => {
+  const server = await upstream(talents(sentence));
+  const { code, errors } = await describe(configFor(server, two), '--max-cost-usd', '1', '--out', 'nowhere/cards.yaml');
+  expect(code).toBe(1);
+  expect(errors).toContain('describe: nowhere/cards.yaml cannot be written');
+  expect(server.requests).toEqual([]);
+});
+
 test('an upstream that is down ends its own slot only, and its key is nowhere', { timeout: patienceMs }, async () => {
   const known = talents(sentence);
   const server = await upstream((request) => (request.body['model'] === 'beta' ? replies.badKey() : known(request)));

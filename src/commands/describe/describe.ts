@@ -1,4 +1,4 @@
-import { writeFileSync } from 'node:fs';
+import { closeSync, openSync, writeFileSync } from 'node:fs';
 import { SingleBar } from 'cli-progress';
 import { type Command, InvalidArgumentError } from 'commander';
 import { stringify } from 'yaml';
@@ -51,8 +51,9 @@ function dollars(text: string): NanoUsd {
   }
 }
 
-/** @throws ConfigError for a slot that is not there. */
+/** @throws ConfigError for a slot that is not there, or a file that cannot be written. */
 async function describe(options: DescribeOptions, context: ModelCommandContext): Promise<void> {
+  if (options.out !== undefined) openOnce(options.out);
   const { config, settings } = readStart(context.environment, options.config);
   const place = { folder: settings.modelsFolder, environment: context.environment };
   const bench = await openWorkbench(config, place);
@@ -69,6 +70,15 @@ async function describe(options: DescribeOptions, context: ModelCommandContext):
     context.write(`# Spent: ${formatUsd(addUsd(zeroUsd, ...bills))} USD of ${formatUsd(options.maxCostUsd)}.`);
   } finally {
     await bench.close();
+  }
+}
+
+/** Before anything is paid for: afterwards it would be lost. */
+function openOnce(file: string): void {
+  try {
+    closeSync(openSync(file, 'a'));
+  } catch {
+    throw new ConfigError([`describe: ${file} cannot be written`]);
   }
 }
 
