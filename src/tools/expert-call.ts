@@ -104,13 +104,21 @@ function failedUsage(
 /** Tokens are about four bytes of English and fewer of most else; counting three errs on the dear side. */
 const bytesPerToken = 3;
 
-function estimate({ messages, options }: ExpertRequest, writtenBytes: number, callee: Callee): MeteredUsage {
+/** Never above what was held: no answer has more tokens than it may, and no prompt more than the model's window. */
+function estimate(
+  { messages, options, maxOutputTokens }: ExpertRequest,
+  writtenBytes: number,
+  callee: Callee,
+): MeteredUsage {
   const unwritten = unwrittenIn({ messages });
   // Tools and schemas are read, and billed, like messages.
   const textBytes = Buffer.byteLength(JSON.stringify([messages, options])) - unwritten.inlineBytes;
   const promptTokens = Math.ceil(textBytes / bytesPerToken) + unwrittenTokens(unwritten, callee);
-  const outputTokens = Math.ceil(writtenBytes / bytesPerToken);
-  const prompt = promptUsage(promptTokens, cacheMarkIn([messages, options]));
+  const outputTokens = Math.min(maxOutputTokens, Math.ceil(writtenBytes / bytesPerToken));
+  const prompt = promptUsage(
+    Math.min(promptTokens, callee.windowTokens ?? promptTokens),
+    cacheMarkIn([messages, options]),
+  );
   return { meter: callee.id, usage: usageOf({ ...prompt, outputTokens, calls: 1 }), estimated: true };
 }
 

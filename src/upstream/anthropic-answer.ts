@@ -8,8 +8,11 @@ import { createToolCallDeltas } from './tool-call-deltas.ts';
 import { createTextJoiner } from './well-formed.ts';
 import { usageFromAnthropic } from './wire-usage.ts';
 
-/** @param mark what the request asked to be kept. */
-export function createAnthropicAnswer(mark: CacheMark = 'none'): AnswerReader {
+/**
+ * @param mark what the request asked to be kept.
+ * @param mostOutputTokens that the model was allowed.
+ */
+export function createAnthropicAnswer(mark: CacheMark, mostOutputTokens: number): AnswerReader {
   const text = createTextJoiner();
   const reasoning = createTextJoiner();
   const calls = createToolCallDeltas();
@@ -18,7 +21,8 @@ export function createAnthropicAnswer(mark: CacheMark = 'none'): AnswerReader {
   let stopReason: string | undefined;
   let ended = false;
 
-  const usage = () => billed(usageFromAnthropic(reports, mark), stopReason === undefined ? writtenBytes : 0);
+  const estimated = () => (stopReason === undefined ? Math.min(mostOutputTokens, tokensIn(writtenBytes)) : 0);
+  const usage = () => billed(usageFromAnthropic(reports, mark), estimated());
 
   function opened(index: number, block: AnthropicBlock): ChatDelta[] {
     if (block.type === 'tool_use') return calls.push({ index, id: block.id, function: { name: block.name } });
@@ -84,13 +88,11 @@ export function createAnthropicAnswer(mark: CacheMark = 'none'): AnswerReader {
 }
 
 /** Tokens are about four bytes of English and fewer of most else; counting three errs on the dear side. */
-const bytesPerToken = 3;
+const tokensIn = (bytes: number): number => Math.ceil(bytes / 3);
 
 /** Output is counted at the end only: of an answer that broke off, what was written is billed all the same. */
-function billed(usage: Usage | undefined, writtenBytes: number): Usage | undefined {
-  const outputTokens = Math.ceil(writtenBytes / bytesPerToken);
-  return usage && { ...usage, outputTokens: Math.max(usage.outputTokens, outputTokens) };
-}
+const billed = (usage: Usage | undefined, estimatedTokens: number): Usage | undefined =>
+  usage && { ...usage, outputTokens: Math.max(usage.outputTokens, estimatedTokens) };
 
 const bytesOf = (delta: ChatDelta): number =>
   Buffer.byteLength(delta.type === 'tool_call' ? `${delta.name ?? ''}${delta.argumentsDelta}` : delta.text);

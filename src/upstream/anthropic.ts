@@ -52,7 +52,7 @@ export function createAnthropicUpstream(options: AnthropicUpstreamOptions): Chat
   async function* complete(request: ChatRequest, limits: CallLimits): AsyncGenerator<ChatEvent, void> {
     const patience = startPatience(limits);
     try {
-      const answer = createAnthropicAnswer(cacheMarkIn([request.messages, request.options]));
+      const answer = createAnthropicAnswer(cacheMarkIn([request.messages, request.options]), request.maxOutputTokens);
       yield* readAnswer(await send(request, patience), answer, patience);
     } finally {
       patience.end();

@@ -78,6 +78,16 @@ test('estimates usage on the dear side, and says so, when none is reported', asy
   expect(outcome.usage[0]?.usage.inputTokens).toBeGreaterThanOrEqual(100);
 });
 
+test('estimates no more than was held for it, however long its words are', async () => {
+  const slot = aSlot({ id: 'answer-1', windowTokens: 60 });
+  const tool = await answerTool(
+    () => ({ ...replies.says('five '.repeat(20)), finishReason: 'length', usage: null }),
+    slot,
+  );
+  const { outcome } = await executed(tool, inputOf('x'.repeat(300), { maxOutputTokens: 20 }));
+  expect(outcome.usage[0]?.usage).toMatchObject({ inputTokens: 60, outputTokens: 20 });
+});
+
 test('estimates what tools and schemas take as well', async () => {
   const tool = await answerTool(() => ({ ...replies.says('abcdef'), usage: null }));
   const described = { name: 'look', description: 'y'.repeat(3_000) };

@@ -294,7 +294,7 @@ describe('the answer', () => {
       usage: { input_tokens: 1000, cache_read_input_tokens: 5, output_tokens: 200 },
       cutAfterChunks: 3,
     });
-    const { failure } = await failing(ask());
+    const { failure } = await failing(ask({ maxOutputTokens: 500 }));
     expect(failure).toMatchObject({
       kind: 'cut_stream',
       usage: { inputTokens: 1000, cacheReadTokens: 5, outputTokens: 100 },
@@ -308,7 +308,15 @@ describe('the answer', () => {
       usage: { input_tokens: 1000, output_tokens: 400 },
       cutAfterChunks: 3,
     });
-    expect((await failing(ask())).failure).toMatchObject({ usage: { inputTokens: 1000, outputTokens: 300 } });
+    expect((await failing(ask({ maxOutputTokens: 500 }))).failure).toMatchObject({
+      usage: { inputTokens: 1000, outputTokens: 300 },
+    });
+  });
+
+  test('that breaks off is charged no more output than it was allowed', async () => {
+    const { ask } = await upstreamThat({ kind: 'message', text: ['five '.repeat(50), 'more'], cutAfterChunks: 3 });
+    const { failure } = await failing(ask({ maxOutputTokens: 50 }));
+    expect(failure).toMatchObject({ kind: 'cut_stream', usage: { outputTokens: 50 } });
   });
 
   test('is complete although the connection dies after the stop reason', async () => {
