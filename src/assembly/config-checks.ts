@@ -1,3 +1,4 @@
+import { decimalToInteger } from '../cost/money.ts';
 import { nearest } from '../preferences/nearest.ts';
 import type { Config, SlotConfig } from './config.ts';
 import type { Environment } from './settings.ts';
@@ -10,8 +11,32 @@ export function crossChecks(config: Config): string[] {
     ...localNameChecks(config),
     ...embeddingChecks(config),
     ...serverChecks(config),
+    ...priceChecks(config),
   ];
 }
+
+/** What nobody counts would cost nothing: only sandboxes tell how long they ran, and a search is billed by its sources. */
+function priceChecks({ policy, tools, slots }: Config): string[] {
+  const priced = [
+    ['policy', policy] as const,
+    ...Object.entries(tools).flatMap(([id, tool]) => (tool.kind === 'sandbox' ? [] : [[`tools.${id}`, tool] as const])),
+    ...Object.entries(slots).map(([id, slot]) => [`slots.${id}`, slot] as const),
+  ];
+  return priced.flatMap(([path, entry]) => {
+    const isSearch = 'role' in entry && entry.role === 'search';
+    const { per_second, per_call } = typeof entry.price === 'object' ? entry.price : {};
+    return [
+      ...(isPaid(per_second)
+        ? [`${path}.price.per_second: only sandboxes are billed by the second: leave it out`]
+        : []),
+      ...(isSearch && isPaid(per_call)
+        ? [`${path}.price.per_call: a search is billed by its sources: write the price of each under \`tools\``]
+        : []),
+    ];
+  });
+}
+
+const isPaid = (usd: string | number | undefined): boolean => decimalToInteger(usd ?? 0, 15) > 0n;
 
 /** Else a model that is thought to run here would be asked for elsewhere. */
 function localNameChecks(config: Config): string[] {

@@ -94,6 +94,19 @@ describe('one mistake is one line with path and way out', () => {
       'slots.answer-1.price.output: write a decimal number of dollars with at most 9 digits behind the point',
     ],
     [
+      'a model billed by the second, which nobody counts',
+      withSlot({ price: { per_second: '0.0005' } }),
+      'slots.answer-1.price.per_second: only sandboxes are billed by the second: leave it out',
+    ],
+    [
+      'a search with a price of its own',
+      {
+        tools: { docs: { kind: 'local_search', folders: ['.'] } },
+        slots: { 'search-1': { role: 'search', tools: ['docs'], quality: 'docs', price: { per_call: 0.01 } } },
+      },
+      'slots.search-1.price.per_call: a search is billed by its sources: write the price of each under `tools`',
+    ],
+    [
       'an address that is none',
       { upstreams: { cloud: { ...upstream, base_url: 'api' } } },
       'upstreams.cloud.base_url: is an address such as `https://api.example.com/v1`',
