@@ -77,6 +77,7 @@ describe('without keys', () => {
     ['http://evil.example', 'evil.example'],
     ['http://127.0.0.1.evil.example', '127.0.0.1:8080'],
     ['http://6.6.6.6', '127.0.0.1:8080'],
+    ['null', '127.0.0.1:8080'],
   ])('a page from %s is refused, and can read why', async (origin, host) => {
     const orchestrator = scriptedOrchestrator();
     server = await startServer({ orchestrator });
@@ -91,10 +92,39 @@ describe('without keys', () => {
     ['http://[::1]:3000', '127.0.0.1:8080'],
     ['http://10.1.2.3:8080', '10.1.2.3:8080'],
     ['app://obsidian.md', '127.0.0.1:8080'],
-    ['null', '127.0.0.1:8080'],
   ])('a page from %s is served', async (origin, host) => {
     server = await startServer();
     expect((await askChat(server, {}, { origin, host })).status).toBe(200);
+  });
+});
+
+describe('without keys, what was done before', () => {
+  const read = (host: string, path = '/v1/orchestra/runs') => {
+    if (!server) throw new Error('start first');
+    return ask(server, path, { headers: { host } });
+  };
+
+  test('is not read under a name that a stranger can have', async () => {
+    server = await startServer();
+    for (const path of ['/v1/orchestra/runs', '/v1/orchestra/runs/run_1', '/orchestra/usage']) {
+      const reply = await read('evil.example:8080', path);
+      expect([path, reply.status, errorOf(reply)['code']]).toEqual([path, 403, 'forbidden']);
+    }
+    expect((await read('evil.example:8080', '/v1/models')).status).toBe(200);
+  });
+
+  test.each(['127.0.0.1:8080', '[::1]:8080', 'localhost', '10.1.2.3', 'gpu-box:8080', 'box.lan', 'orchestra.internal'])(
+    'is read at %s',
+    async (host) => {
+      server = await startServer();
+      expect((await read(host)).status).toBe(200);
+    },
+  );
+
+  test('is read under any name with a key', async () => {
+    server = await startServer({ keys });
+    const headers = { host: 'api.example', authorization: 'Bearer secret-a' };
+    expect((await ask(server, '/v1/orchestra/runs', { headers })).status).toBe(200);
   });
 });
 
