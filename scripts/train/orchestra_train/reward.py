@@ -71,7 +71,11 @@ def sum_rewards(group: Group, preference: Preference) -> Array:
 
 
 def utility_scores(group: Group, preference: Preference) -> Array:
-    """Distance of each rollout's utility from the group's mean; not scaled, so that close calls weigh little. [G]"""
+    """Distance of each rollout's utility from the group's mean; not scaled, so that close calls weigh little. [G]
+
+    Privacy alone weighs otherwise than in the search: the mean of the tools used over a range of two, where there it is
+    the least of them over a range of one.
+    """
     limits = SOFT_LIMIT_SCALE * (components(group, preference) @ _component_weights(preference))
     utility = QUALITY_SCALE * preference.outcome * group.outcome + limits
     return utility - utility.mean()
