@@ -54,6 +54,8 @@ function ignoredKeys(provider: Provider): RunWarning[] {
   const { sort, data_collection, zdr, only, ignore, max_price, ...rest } = provider;
   const keys = Object.keys(rest);
   if (isPresent(sort) && !sortProfiles.has(sort)) keys.push('sort');
+  const unknownPrices = Object.keys(max_price ?? {}).filter((key) => !Object.hasOwn(priceDigits, key));
+  keys.push(...unknownPrices.map((key) => `max_price.${key}`));
   // Warnings are kept with the record, and OpenRouter knows about a dozen keys.
   return keys.slice(0, mostIgnoredKeys).map((key) => {
     const message = `\`provider.${key.slice(0, mostKeyLetters)}\` was ignored.`;
@@ -77,22 +79,31 @@ function selectorsOf({ only, ignore, max_price }: Provider, slots: readonly Slot
   return { ...(only && { allow: configured(only) }), deny };
 }
 
-/** `max_price` is in US dollars per million tokens; a slot whose price is unknown cannot be known to keep to it. */
+/** Units of `max_price`, with the digits that their rates are kept in: US dollars per million tokens, and per call. */
+const priceDigits = { prompt: 9, completion: 9, request: 15 } as const;
+
+/** A slot whose price is unknown cannot be known to keep to any. */
 function dearerSlots(slots: readonly Slot[], limits: Readonly<Record<string, number | string>>): Slot[] {
   const prompt = unitPrice(limits, 'prompt');
   const completion = unitPrice(limits, 'completion');
+  const request = unitPrice(limits, 'request');
   const exceeds = (rate: bigint | undefined, limit: bigint | undefined) =>
     limit !== undefined && (rate === undefined || rate > limit);
-  return slots.filter(({ rates }) => exceeds(rates?.input, prompt) || exceeds(rates?.output, completion));
+  return slots.filter(
+    ({ rates }) => exceeds(rates?.input, prompt) || exceeds(rates?.output, completion) || exceeds(rates?.call, request),
+  );
 }
 
-function unitPrice(limits: Readonly<Record<string, number | string>>, key: string): bigint | undefined {
+function unitPrice(
+  limits: Readonly<Record<string, number | string>>,
+  key: keyof typeof priceDigits,
+): bigint | undefined {
   const value = limits[key];
   if (value === undefined) return undefined;
   try {
-    return decimalToInteger(value, 9);
+    return decimalToInteger(value, priceDigits[key]);
   } catch {
-    throw invalidField(`provider.max_price.${key}`, 'must be a price in US dollars per million tokens');
+    throw invalidField(`provider.max_price.${key}`, 'must be a price in US dollars');
   }
 }
 

@@ -13,7 +13,7 @@ beforeAll(async () => {
   orchestrator = scriptedOrchestrator();
   const slots = [
     aSlot({ id: 'answer-1', upstream: 'near', rates: ratesFrom({ input: 1, output: 4 }) }),
-    aSlot({ id: 'answer-2', upstream: 'far', rates: ratesFrom({ input: 3, output: 9 }) }),
+    aSlot({ id: 'answer-2', upstream: 'far', rates: ratesFrom({ input: 3, output: 9, per_call: '0.01' }) }),
     aSlot({ id: 'answer-3', upstream: 'far', rates: undefined }),
   ];
   server = await startServer({ orchestrator, slots, anonymousCeiling: { max_cost_usd: 2, privacy: 'no_training' } });
@@ -107,14 +107,20 @@ test("OpenRouter's provider becomes preferences", async () => {
 test('max_price removes dearer slots and slots whose price is unknown', async () => {
   const { limits } = await effective({ provider: { max_price: { prompt: 2, completion: '8.5' } } });
   expect(limits.deny).toEqual(['slot:answer-2', 'slot:answer-3']);
+  const { limits: byCall } = await effective({ provider: { max_price: { request: 0.009 } } });
+  expect(byCall.deny).toEqual(['slot:answer-2', 'slot:answer-3']);
+  expect((await effective({ provider: { max_price: { request: '0.01' } } })).limits.deny).toEqual(['slot:answer-3']);
 });
 
 test('what has no meaning here is ignored with a warning', async () => {
-  const reply = await askChat(server, { provider: { order: ['near'], allow_fallbacks: false, sort: 'beauty' } });
+  const reply = await askChat(server, {
+    provider: { order: ['near'], allow_fallbacks: false, sort: 'beauty', max_price: { image: 1 } },
+  });
   const { warnings } = reply.json()['x_orchestra'] as Pick<RunRecord, 'warnings'>; // Shape of the report.
   expect(warnings.map(({ message }) => message)).toEqual([
     expect.stringContaining('provider.order'),
     expect.stringContaining('provider.allow_fallbacks'),
     expect.stringContaining('provider.sort'),
+    expect.stringContaining('provider.max_price.image'),
   ]);
 });
