@@ -207,12 +207,16 @@ class Decoder(nn.Module):
         mask: Tensor | None,
         layers: Collection[int],
         pasts: Sequence[Past] | None = None,
+        depth: int | None = None,
     ) -> tuple[Tensor, dict[int, Tensor]]:
-        """The states, and what the residual stream holds behind each of the named layers, as it is."""
+        """The states, and what the residual stream holds behind each of the named layers, as it is.
+
+        With a `depth` only so many layers are computed, and the states are theirs.
+        """
         if self.precision == torch.float32:
-            return self._midway(tokens, positions, mask, layers, pasts)
+            return self._midway(tokens, positions, mask, layers, pasts, depth)
         with torch.autocast(tokens.device.type, self.precision):
-            return self._midway(tokens, positions, mask, layers, pasts)
+            return self._midway(tokens, positions, mask, layers, pasts, depth)
 
     def _midway(
         self,
@@ -221,6 +225,7 @@ class Decoder(nn.Module):
         mask: Tensor | None,
         layers: Collection[int],
         pasts: Sequence[Past] | None,
+        depth: int | None,
     ) -> tuple[Tensor, dict[int, Tensor]]:
         length = tokens.shape[1]
         if positions is None:
@@ -233,7 +238,8 @@ class Decoder(nn.Module):
         hidden = torch.zeros_like(mask, dtype=x.dtype).masked_fill(~mask, float("-inf"))[:, None]
         turn = angles.cos(), angles.sin()
         seen = {}
-        for number, (block, past) in enumerate(zip(self.blk, pasts or [None] * len(self.blk), strict=True), 1):
+        stack = list(zip(self.blk, pasts or [None] * len(self.blk), strict=True))[:depth]
+        for number, (block, past) in enumerate(stack, 1):
             # What is kept of the past must not be added twice.
             again = self.recomputes and past is None
             x = checkpoint(block, x, turn, hidden, use_reentrant=False) if again else block(x, turn, hidden, past)

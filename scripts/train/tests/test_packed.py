@@ -21,7 +21,7 @@ from orchestra_train.reading.batches import batch_loss, batches_of, rows_of
 from orchestra_train.reading.hints import Probes
 from orchestra_train.reading.midway import read_midway
 from orchestra_train.reading.outcomes import outcome_loss
-from orchestra_train.reading.packed import Packed, fingerprint, pack_examples, read_packed, write_packed
+from orchestra_train.reading.packed import ROW_TOKENS, Packed, fingerprint, pack_examples, read_packed, write_packed
 from orchestra_train.reading.reader import Reader
 from orchestra_train.reading.rosters import Reading, Tool
 from orchestra_train.reading.timed import TimedSettings, train_packed
@@ -118,9 +118,9 @@ def test_what_is_longer_than_a_row_is_left_out() -> None:
     assert len(pack_examples(reader, [(0.0, long), (1.0, RECORDED)], WIDTH)) == 1
 
 
-def packed_file() -> tuple[Reader, Packed]:
+def packed_file(most_tokens: int = WIDTH) -> tuple[Reader, Packed]:
     reader = fresh_reader()
-    return reader, pack_examples(reader, _train_examples(CARDS, range(CARDS.steps)), WIDTH)
+    return reader, pack_examples(reader, _train_examples(CARDS, range(CARDS.steps)), most_tokens)
 
 
 def test_a_killed_run_goes_on_to_the_same_losses_and_weights(tmp_path: Path) -> None:
@@ -171,7 +171,7 @@ def test_time_that_is_spent_ends_a_run_and_counts_after_a_kill(tmp_path: Path) -
 def test_the_whole_command_in_miniature_exports_and_reports(tmp_path: Path) -> None:
     source = fresh_source()
     write_model(source, tmp_path / "base.gguf", "F32")
-    reader, packed = packed_file()
+    reader, packed = packed_file(ROW_TOKENS)
     made_with = fingerprint(METADATA, BELIEFS)
     write_packed(packed, tmp_path / "train.npz", made_with)
     # So few steps can be seen in what was learnt alone.

@@ -1,14 +1,13 @@
 """A card as statements with known meaning, written down in many wordings; and what a perfect reader makes of it."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
 
 import numpy as np
 
 from ..contract.load import fill, load_contract
 from .subjects import GROUPS, SUBJECTS
-from .wordings import Rng, choose, worded
+from .wordings import Rng, choose, shuffled, worded
 
 # What the five grades stand for, as in the contract.
 CHANCES = (0.1, 0.3, 0.5, 0.7, 0.9)
@@ -84,7 +83,7 @@ def fresh_card(rng: Rng, subject: str, subjects: list[str], shape: CardShape, un
     if way < shape.named:
         also = _others(rng, subject, subjects, int(rng.integers(0, 3)) if rng.random() < 0.25 else 0, siblings=True)
         told |= set(also)
-        statements.append(_graded(rng, _shuffled(rng, [subject, *also]), shape, unseen))
+        statements.append(_graded(rng, shuffled(rng, [subject, *also]), shape, unseen))
     elif way < shape.named + shape.by_group:
         statements.append(_graded(rng, [SUBJECTS[subject].group], shape, unseen))
     named = bool(statements)
@@ -97,23 +96,19 @@ def fresh_card(rng: Rng, subject: str, subjects: list[str], shape: CardShape, un
         statements.append(_graded(rng, [other], shape, unseen))
     if rng.random() < shape.aside:
         statements.append(Statement((), None, worded(rng, "asides", unseen)))
-    return Card(tuple(_shuffled(rng, statements)))
+    return Card(tuple(shuffled(rng, statements)))
 
 
 def relative_card(rng: Rng, subject: str, subjects: list[str], unseen: bool) -> Card:
     """One line: a grade on the whole, and where the tool is above or below it."""
     whole = int(rng.integers(1, 4))
-    first, second = _shuffled(rng, [subject, *_others(rng, subject, subjects, 1, siblings=False)])
-    names = (_name(rng, first, unseen), _name(rng, second, unseen))
-    best = worded(rng, "best", unseen).replace("{d}", names[0])
-    worst = worded(rng, "worst", unseen).replace("{d}", names[1])
-    overall = worded(rng, f"overall {whole}", unseen)
-    told = (
-        Statement((OVERALL,), CHANCES[whole], ""),
-        Statement((first,), CHANCES[whole + 1], ""),
-        Statement((second,), CHANCES[whole - 1], ""),
-    )
-    return Card((Statement((first, second), None, f"{overall}; {best}, {worst}", names), *told))
+    first, second = shuffled(rng, [subject, *_others(rng, subject, subjects, 1, siblings=False)])
+    compared = [Statement((OVERALL,), CHANCES[whole], worded(rng, f"overall {whole}", unseen))]
+    for about, section, grade in ((first, "best", whole + 1), (second, "worst", whole - 1)):
+        name = _name(rng, about, unseen)
+        text = worded(rng, section, unseen).replace("{d}", name)
+        compared.append(Statement((about,), CHANCES[grade], text, (name,)))
+    return Card(tuple(compared), ";")
 
 
 def report_card(rng: Rng, subject: str, subjects: list[str], unseen: bool) -> Card:
@@ -121,7 +116,7 @@ def report_card(rng: Rng, subject: str, subjects: list[str], unseen: bool) -> Ca
     count = int(rng.integers(2, 9))
     about = _others(rng, subject, subjects, count, siblings=True)
     if rng.random() < 0.85:
-        about = _shuffled(rng, [subject, *about[1:]])
+        about = shuffled(rng, [subject, *about[1:]])
     form = rng.random()
     if form < 0.4:
         whole = int(rng.integers(10, 98))
@@ -156,7 +151,7 @@ def _entry(rng: Rng, about: str, unseen: bool) -> Statement:
 def _others(rng: Rng, subject: str, subjects: list[str], count: int, siblings: bool) -> list[str]:
     group = SUBJECTS[subject].group
     open_ = [name for name in subjects if name != subject and (siblings or SUBJECTS[name].group != group)]
-    return _shuffled(rng, open_)[:count]
+    return shuffled(rng, open_)[:count]
 
 
 def _graded(rng: Rng, about: list[str], shape: CardShape, unseen: bool) -> Statement:
@@ -195,10 +190,6 @@ def _name(rng: Rng, about: str, unseen: bool) -> str:
 
 def _list(names: list[str]) -> str:
     return ", ".join(names[:-1]) + " and " + names[-1] if len(names) > 1 else names[0]
-
-
-def _shuffled(rng: Rng, items: Sequence[Any]) -> list[Any]:
-    return [items[index] for index in rng.permutation(len(items))]
 
 
 def sentence(text: str) -> str:

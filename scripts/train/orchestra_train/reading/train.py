@@ -14,7 +14,8 @@ from .cards import CardShape
 from .hints import Probes
 from .midway import read_midway
 from .outcomes import fresh_recorded, outcome_loss
-from .problems import problem_source
+from .naming import fresh_naming, naming_loss
+from .problems import open_subjects, problem_source
 from .reader import Reader
 from .rosters import Reading, ReadingShape, as_grades, fresh_reading, value_range
 from .wishes import Wish, fresh_wish
@@ -23,7 +24,7 @@ from .wordings import Rng
 Example = Reading | Wish
 GRADES = 5
 PROBE_RATE = 3e-3
-WISHES = 0.15
+WISHES = 0.25
 # The curriculum: above which share it grows, how far a step, over how many steps the share is told.
 READS_WELL, GROWTH, CURRICULUM_MEMORY = 0.75, 0.01, 20
 
@@ -44,6 +45,8 @@ class CardSettings:
     outcomes: float = 0.0
     # Weight of the hints beside the answers.
     hints: float = 0.5
+    # Lists of names a step, beside the problems.
+    namings: int = 3
 
 
 def targets_of(example: Example) -> Tensor:
@@ -118,6 +121,8 @@ def train_cards(reader: Reader, settings: CardSettings, folder: Path, source: Ex
             group["lr"] = group["initial"] * min(1.0, (step + 1) / 20) * max(0.05, 1 - step / settings.steps)
         optimizer.zero_grad()
         figures = _learn_from(reader, probes, examples, settings.hints)
+        if settings.namings:
+            figures |= _learn_names(reader, probes, rng, settings)
         norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0).item()
         optimizer.step()
         # A step of recorded outcomes alone tells nothing of how well cards are read.
@@ -161,6 +166,14 @@ def _learn_from(reader: Reader, probes: Probes, examples: list[Example], hints: 
     if right:
         known["right"] = right
     return {"loss": loss, "tokens": tokens} | {name: float(np.mean(figures)) for name, figures in known.items()}
+
+
+def _learn_names(reader: Reader, probes: Probes, rng: Rng, settings: CardSettings) -> dict[str, float]:
+    problems, subjects = problem_source(unseen=False), open_subjects(unseen=False)
+    namings = [fresh_naming(rng, problems, subjects) for _ in range(settings.namings)]
+    loss, figures = naming_loss(reader, probes, namings)
+    (settings.hints * loss).backward()
+    return figures
 
 
 @torch.no_grad()

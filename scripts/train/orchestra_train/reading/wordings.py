@@ -26,6 +26,10 @@ def choose(rng: Rng, options: Sequence[Choice]) -> Choice:
     return options[rng.integers(len(options))]
 
 
+def shuffled(rng: Rng, items: Sequence[Choice]) -> list[Choice]:
+    return [items[index] for index in rng.permutation(len(items))]
+
+
 def worded(rng: Rng, section: str, unseen: bool) -> str:
     line = choose(rng, SECTIONS[section][unseen])
     return _ALTERNATIVES.sub(lambda found: choose(rng, found[1].split("/")), line)
