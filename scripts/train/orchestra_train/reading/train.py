@@ -26,7 +26,7 @@ GRADES = 5
 PROBE_RATE = 3e-3
 WISHES = 0.25
 # The curriculum: above which share it grows, how far a step, over how many steps the share is told.
-READS_WELL, GROWTH, CURRICULUM_MEMORY = 0.75, 0.01, 20
+READS_WELL, GROWTH, CURRICULUM_MEMORY = 0.65, 0.01, 20
 
 
 @dataclass(frozen=True)
