@@ -42,6 +42,8 @@ const chat = (fields: object = {}, headers: Ask['headers'] = {}) => {
   return ask(server, '/v1/chat/completions', { body, headers });
 };
 
+// Far beyond what a busy machine takes to answer; only silence waits for it.
+const PATIENCE_MS = 1_000;
 const usage = { prompt_tokens: 1000, completion_tokens: 500 };
 const priced: OpenAiScript = () => ({ ...replies.says('Hello', ' you'), usage });
 
@@ -366,7 +368,7 @@ describe('failures', () => {
     ],
     ['no JSON becomes 502', () => ({ kind: 'raw', writes: ['<html>'] }), 502, { code: 'upstream_failed' }],
   ])('%s, without key or host', async (_, script, status, error) => {
-    const { upstream: seen } = await start({ script, timeoutMs: 150, apiKey: secret });
+    const { upstream: seen } = await start({ script, timeoutMs: PATIENCE_MS, apiKey: secret });
     for (const stream of [false, true]) {
       const reply = await chat({ stream });
       expect([reply.status, errorOf(reply)]).toMatchObject([status, error]);
@@ -378,7 +380,7 @@ describe('failures', () => {
   });
 
   test('what certainly cost nothing is not booked, what may have is, and is not to be retried', async () => {
-    await start({ script: ({ attempt }) => (attempt === 1 ? replies.serverError() : replies.silence), timeoutMs: 150 });
+    await start({ script: ({ attempt }) => (attempt === 1 ? replies.serverError() : replies.silence), timeoutMs: PATIENCE_MS });
     const refused = await chat();
     expect(await recordOf(refused)).toMatchObject({ status: 'failed', cost: { total: 0 } });
     const silent = await chat();
@@ -397,7 +399,7 @@ describe('failures', () => {
     ],
     ['silence in the middle', () => ({ ...replies.says('a', 'b'), hangAfterChunks: 2 })],
   ])('S14 %s ends in one error event and [DONE], and is booked', async (_, script) => {
-    await start({ script, timeoutMs: 150 });
+    await start({ script, timeoutMs: PATIENCE_MS });
     const reply = await chat({ stream: true });
     expect(reply.status).toBe(200);
     const chunks = chunksOf(reply.text);
