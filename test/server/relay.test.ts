@@ -380,7 +380,10 @@ describe('failures', () => {
   });
 
   test('what certainly cost nothing is not booked, what may have is, and is not to be retried', async () => {
-    await start({ script: ({ attempt }) => (attempt === 1 ? replies.serverError() : replies.silence), timeoutMs: PATIENCE_MS });
+    await start({
+      script: ({ attempt }) => (attempt === 1 ? replies.serverError() : replies.silence),
+      timeoutMs: PATIENCE_MS,
+    });
     const refused = await chat();
     expect(await recordOf(refused)).toMatchObject({ status: 'failed', cost: { total: 0 } });
     const silent = await chat();
