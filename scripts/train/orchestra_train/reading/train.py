@@ -13,8 +13,8 @@ from ..journal import Journal
 from .cards import CardShape
 from .hints import Probes
 from .midway import read_midway
-from .outcomes import fresh_recorded, outcome_loss
 from .naming import fresh_naming, naming_loss
+from .outcomes import fresh_recorded, outcome_loss
 from .problems import open_subjects, problem_source
 from .reader import Reader
 from .rosters import Reading, ReadingShape, as_grades, fresh_reading, value_range
