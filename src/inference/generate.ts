@@ -44,17 +44,18 @@ export async function planGenerate(request: GenerateRequest, parts: GeneratePart
     const message = `the messages need ${prompt.length} tokens, the context has ${contextTokens}`;
     throw new EngineFailure('context_full', message);
   }
+  const newGrammar = (gbnf: string) => readGrammar(gbnf, request.privateTo !== undefined);
   return {
     request,
     prompt,
     calls: toolUse && new ToolCallReader(isForced),
-    newGrammar: toolUse ? await readGrammar(toolCallGrammar(toolUse)) : await answerGrammar(jsonSchema, readGrammar),
+    newGrammar: toolUse ? await newGrammar(toolCallGrammar(toolUse)) : await answerGrammar(jsonSchema, newGrammar),
   };
 }
 
-async function answerGrammar(schema: unknown, readGrammar: ReadGrammar) {
+async function answerGrammar(schema: unknown, newGrammar: (gbnf: string) => ReturnType<ReadGrammar>) {
   try {
-    return schema === undefined ? undefined : await readGrammar(jsonSchemaGrammar(schema));
+    return schema === undefined ? undefined : await newGrammar(jsonSchemaGrammar(schema));
   } catch (error) {
     if (!(error instanceof EngineFailure) || error.kind !== 'invalid') throw error;
     throw new EngineFailure('schema', error.message, error);
