@@ -10,7 +10,7 @@ import type { Config } from './config.ts';
 import { openEmbeddings } from './embedding.ts';
 import { type ModelsPlace, openEngine } from './engines.ts';
 import { openSources } from './sources.ts';
-import { toolFor } from './tools.ts';
+import { callLimitsOf, toolFor } from './tools.ts';
 import { type ConnectedUpstream, connectUpstreams, type Patience } from './upstreams.ts';
 
 /** Everything that the loop can call, and what it is made of. */
@@ -54,7 +54,8 @@ export async function openTooling(options: ToolingOptions): Promise<Tooling> {
   const upstreams = connectUpstreams(config, patience);
   // Last, because these are processes: whatever else is wrong must have said so before.
   const engines = await openEngines(config, options.place, notes);
-  const parts = { config, contract, upstreams, engines, sources, sandboxes, patience };
+  const callLimits = callLimitsOf(config);
+  const parts = { config, contract, upstreams, engines, sources, sandboxes, callLimits, patience };
   const tools = new Map<string, Tool>();
   const able = slots.map((slot) => withoutUnknownTools(slot, config, engines, notes));
   for (const slot of able) {

@@ -4,7 +4,7 @@ import type { Slot } from '../preferences/slot.ts';
 import { createAnswerTool } from '../tools/answer.ts';
 import { createReasoningTool } from '../tools/enhance-reasoning.ts';
 import type { Expert } from '../tools/expert.ts';
-import { limitParallel } from '../tools/limit-parallel.ts';
+import { type CallLimit, createCallLimit, limitParallel } from '../tools/limit-parallel.ts';
 import { createRemoteExpert } from '../tools/remote-expert.ts';
 import type { CodeSandbox } from '../tools/sandbox/sandbox.ts';
 import { createSearchTool } from '../tools/search.ts';
@@ -25,14 +25,25 @@ export interface ToolParts {
   /** By the name in `tools`, as are the sandboxes. */
   readonly sources: ReadonlyMap<string, SearchSource>;
   readonly sandboxes: ReadonlyMap<string, CodeSandbox>;
+  /** By slot; a slot that is not here takes any number of calls at a time. */
+  readonly callLimits: ReadonlyMap<string, CallLimit>;
   readonly patience: Patience;
 }
+
+/** One for each slot, shared by all who call it. */
+export const callLimitsOf = ({ slots }: Config): ReadonlyMap<string, CallLimit> =>
+  new Map(
+    Object.entries(slots).flatMap(([id, { parallel }]): [string, CallLimit][] =>
+      parallel === undefined ? [] : [[id, createCallLimit(parallel)]],
+    ),
+  );
 
 /** The tool behind a slot, or undefined when something that it needs is missing. */
 export function toolFor(slot: Slot, slots: readonly Slot[], parts: ToolParts): Tool | undefined {
   const config = parts.config.slots[slot.id];
   const tool = config && unlimitedTool(slot, config, slots, parts);
-  return tool && config.parallel !== undefined ? limitParallel(tool, config.parallel) : tool;
+  const limit = parts.callLimits.get(slot.id);
+  return tool && limit ? limitParallel(tool, limit) : tool;
 }
 
 function unlimitedTool(slot: Slot, config: SlotConfig, slots: readonly Slot[], parts: ToolParts): Tool | undefined {
@@ -72,6 +83,7 @@ function searchTool(
   const writerSlot = slots.find(({ id }) => id === config.writer);
   const writerConfig = config.writer === undefined ? undefined : parts.config.slots[config.writer];
   const expert = writerConfig && expertFor(writerConfig, parts);
-  const writer = writerSlot && expert ? { writer: { slot: writerSlot, expert } } : {};
+  const limit = writerSlot && parts.callLimits.get(writerSlot.id);
+  const writer = writerSlot && expert ? { writer: { slot: writerSlot, expert, limit } } : {};
   return createSearchTool({ slot, sources, contract: parts.contract, ...writer });
 }

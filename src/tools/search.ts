@@ -8,6 +8,7 @@ import { throwIfCancelled } from './cancelled.ts';
 import type { Expert } from './expert.ts';
 import { expertReply } from './expert-call.ts';
 import { createExpertBound } from './input-bound.ts';
+import type { CallLimit } from './limit-parallel.ts';
 import { SearchFailure, type SearchSource } from './search-source.ts';
 import type { Tool, ToolInput, ToolOutcome } from './tool.ts';
 
@@ -24,6 +25,8 @@ export interface SearchToolOptions {
 interface QueryWriter {
   readonly slot: Slot;
   readonly expert: Expert;
+  /** Shared with the slot's own calls; undefined where it takes any number. */
+  readonly limit?: CallLimit | undefined;
 }
 
 /** Asks one source after the other until one has something; a failing source is like one that knows nothing. */
@@ -38,7 +41,9 @@ export function createSearchTool(options: SearchToolOptions): Tool {
 
   async function execute(input: ToolInput): Promise<ToolOutcome> {
     const written = writer && (await writeQuery(writer, input, contract));
-    const usage = written ? [written.usage] : [];
+    const usage = written?.usage ?? [];
+    // What was not asked is not booked, as it would be if a source were cancelled.
+    if (input.signal.aborted) return { observation: failed('The run is over.'), usage };
     const query = written?.query ?? queryFrom(input.problem, contract);
     if (query === undefined) return { observation: failed('There is nothing to search for.'), usage };
     const open = admitted(sources, input, written?.query === undefined ? ownMachines : 'any');
@@ -70,19 +75,36 @@ const failed = (reason: string, retryable = false): Observation => ({ kind: 'fai
 const outputTokens = ({ slot }: QueryWriter, { maxOutputTokens }: ToolInput): number =>
   Math.min(maxOutputTokens, slot.maxOutputTokens);
 
-/** Undefined when this writer may not see the run; a query is missing when the writer failed to write one. */
+interface WrittenQuery {
+  /** Missing when the writer failed to write one, or had no time for it. */
+  readonly query: string | undefined;
+  readonly usage: readonly MeteredUsage[];
+}
+
+/** Undefined when this writer may not see the run. */
 async function writeQuery(
   writer: QueryWriter,
   input: ToolInput,
   contract: Contract,
-): Promise<{ readonly query: string | undefined; readonly usage: MeteredUsage } | undefined> {
+): Promise<WrittenQuery | undefined> {
   if (!satisfiesPrivacy(writer.slot.privacy, input.privacy)) return undefined;
+  if (!writer.limit) return askWriter(writer, input, contract);
+  const leave = await writer.limit.enter(input.signal);
+  if (!leave) return { query: undefined, usage: [] };
+  try {
+    return await askWriter(writer, input, contract);
+  } finally {
+    leave();
+  }
+}
+
+async function askWriter(writer: QueryWriter, input: ToolInput, contract: Contract): Promise<WrittenQuery> {
   const maxOutputTokens = outputTokens(writer, input);
   const material = { ...input, contextTokens: writer.slot.contextTokens, maxOutputTokens };
   const messages = queryMessages(material, contract);
   const request = { messages, maxOutputTokens, options: {}, privateTo: input.privateTo, signal: input.signal };
   const reply = await expertReply(writer.expert, request, writer.slot);
-  return { query: reply.failure ? undefined : extractQuery(reply.text, contract), usage: reply.usage };
+  return { query: reply.failure ? undefined : extractQuery(reply.text, contract), usage: [reply.usage] };
 }
 
 async function askInTurn(

@@ -129,6 +129,33 @@ test('a slot takes as many calls at a time as its configuration says', async () 
   expect(most).toBe(2);
 });
 
+test('queries that an answer slot writes count among its calls', async () => {
+  let going = 0;
+  let most = 0;
+  const web = await searxng();
+  const gateway = await start({
+    script: [{ role: 'search' }, { role: 'answer' }],
+    openAi: async ({ body }) => {
+      going += 1;
+      most = Math.max(most, going);
+      await new Promise((resolve) => setTimeout(resolve, 20));
+      going -= 1;
+      const isAnswer = JSON.stringify(body).includes('About tides Brest');
+      return replies.says(isAnswer ? 'At noon.' : '<query>tides Brest</query>');
+    },
+    config: {
+      tools: { web: { kind: 'searxng', base_url: web.url, privacy: 'any' } },
+      slots: {
+        'search-1': { role: 'search', tools: ['web'], writer: 'answer-1', quality: 'the web', parallel: 2 },
+        'answer-1': { ...answer, parallel: 1 },
+      },
+    },
+  });
+  const answers = await Promise.all(Array.from({ length: 4 }, () => ask(gateway)));
+  expect(answers.map(({ choices }) => choices[0]?.message.content)).toEqual(Array(4).fill('At noon.'));
+  expect([most, gateway.openAi.requests.length]).toEqual([1, 8]);
+});
+
 test('Pyodide runs the code of a reasoning slot', async () => {
   const gateway = await start({
     script: [{ role: 'enhance_reasoning' }, { role: 'answer' }],

@@ -1,5 +1,5 @@
 import { expect, test } from 'vitest';
-import { limitParallel } from '../../src/tools/limit-parallel.ts';
+import { createCallLimit, limitParallel } from '../../src/tools/limit-parallel.ts';
 import type { Tool } from '../../src/tools/tool.ts';
 import { aSlot } from '../support/slots.ts';
 import { executed, inputOf } from './tool-input.ts';
@@ -26,7 +26,7 @@ const settle = () => new Promise((resolve) => setImmediate(resolve));
 
 test('calls beyond the limit wait their turn and then go on as they would have', async () => {
   const { tool, names, end } = slowTool();
-  const limited = limitParallel(tool, 2);
+  const limited = limitParallel(tool, createCallLimit(2));
   const calls = ['a', 'b', 'c'].map((name) => executed(limited, inputOf(name)));
   await settle();
   expect(names()).toEqual(['a', 'b']);
@@ -40,7 +40,7 @@ test('calls beyond the limit wait their turn and then go on as they would have',
 
 test('a call that waits too long is a failure that costs nothing and may be tried again', async () => {
   const { tool, names, end } = slowTool();
-  const limited = limitParallel(tool, 1, 20);
+  const limited = limitParallel(tool, createCallLimit(1, 20));
   const first = executed(limited, inputOf('first'));
   const { outcome } = await executed(limited, inputOf('second'));
   expect(outcome).toMatchObject({ observation: { kind: 'failed', retryable: true }, usage: [] });
@@ -51,7 +51,7 @@ test('a call that waits too long is a failure that costs nothing and may be trie
 
 test('a call whose run is cancelled while it waits leaves the queue and costs nothing', async () => {
   const { tool, names, end } = slowTool();
-  const limited = limitParallel(tool, 1);
+  const limited = limitParallel(tool, createCallLimit(1));
   const leaving = new AbortController();
   const first = executed(limited, inputOf('first'));
   const second = executed(limited, inputOf('second', { signal: leaving.signal }));
@@ -66,7 +66,7 @@ test('a call whose run is cancelled while it waits leaves the queue and costs no
 
 test('a call that is abandoned in the middle makes room for the next', async () => {
   const { tool, names, end } = slowTool();
-  const limited = limitParallel(tool, 1);
+  const limited = limitParallel(tool, createCallLimit(1));
   const first = limited.execute(inputOf('first'));
   const started = first.next();
   await expect.poll(names).toEqual(['first']);

@@ -2,6 +2,7 @@ import { afterEach, expect, test } from 'vitest';
 import { loadContract } from '../../src/contract/load.ts';
 import { usageOf } from '../../src/cost/usage.ts';
 import type { PrivacyClass } from '../../src/preferences/privacy.ts';
+import { createCallLimit } from '../../src/tools/limit-parallel.ts';
 import { createRemoteExpert } from '../../src/tools/remote-expert.ts';
 import { createSearchTool, type SearchToolOptions } from '../../src/tools/search.ts';
 import { type Found, SearchFailure, type SearchRequest, type SearchSource } from '../../src/tools/search-source.ts';
@@ -103,6 +104,47 @@ test('a writer below the class of the run is not asked', async () => {
   expect(servers[0]?.requests).toEqual([]);
   expect(own.queries).toEqual(['A private matter']);
   expect(outcome.observation.kind).toBe('documents');
+});
+
+test('a query is written only once the slot of its writer has a lane, and the lane is free again before the search', async () => {
+  const limit = createCallLimit(1);
+  const writer = { ...(await writerOf(() => replies.says('<query>tides</query>'))), limit };
+  const web = sourceOf('web', 'any', async () => {
+    const free = await limit.enter(AbortSignal.timeout(5_000));
+    return { documents: [document(free ? 'free' : 'taken')], usage: usageOf({ calls: 1 }) };
+  });
+  const leave = await limit.enter(new AbortController().signal);
+  const search = executed(toolOf({ sources: [web], writer }), inputOf('When is high tide?'));
+  await new Promise((resolve) => setTimeout(resolve, 20));
+  expect(servers[0]?.requests).toEqual([]);
+  leave?.();
+  expect((await search).outcome.observation).toEqual({ kind: 'documents', documents: [document('free')] });
+  expect(web.queries).toEqual(['tides']);
+});
+
+test('a writer whose slot stays busy leaves the problem to own machines, and costs nothing', async () => {
+  const limit = createCallLimit(1, 20);
+  const writer = { ...(await writerOf(() => replies.says('<query>x</query>'))), limit };
+  await limit.enter(new AbortController().signal);
+  const [web, own] = [finds('web', 'zdr'), finds('own', 'local')];
+  const { outcome } = await executed(toolOf({ sources: [web, own], writer }), inputOf('What is our refund policy?'));
+  expect([web.queries, own.queries]).toEqual([[], ['What is our refund policy?']]);
+  expect(outcome.usage.map(({ meter }) => meter)).toEqual(['tool:own']);
+});
+
+test('a search that is cancelled while its writer waits for a lane asks nobody and costs nothing', async () => {
+  const limit = createCallLimit(1);
+  const writer = { ...(await writerOf(() => replies.says('<query>x</query>'))), limit };
+  const leave = await limit.enter(new AbortController().signal);
+  const own = finds('own', 'local');
+  const leaving = new AbortController();
+  const input = inputOf('When is high tide?', { signal: leaving.signal });
+  const search = executed(toolOf({ sources: [own], writer }), input);
+  leaving.abort();
+  expect((await search).outcome).toMatchObject({ observation: { kind: 'failed' }, usage: [] });
+  expect([own.queries, servers[0]?.requests]).toEqual([[], []]);
+  leave?.();
+  expect(await limit.enter(AbortSignal.timeout(5_000))).toBeTypeOf('function');
 });
 
 test('a source below the class of the run is passed over, with the bound as well', async () => {
