@@ -99,11 +99,18 @@ interface CallIds {
 function createCallIds(): CallIds {
   const latest = new Map<string, string>();
   const taken = new Set<string>();
+  const repeats = new Map<string, number>();
   return {
     next(id) {
       const plain = /^[\w-]+$/.test(id) ? id : createHash('sha256').update(id).digest('hex').slice(0, 24);
       let unique = plain;
-      for (let repeat = 2; taken.has(unique); repeat += 1) unique = `${plain}_${repeat}`;
+      // Goes on where the last search ended, or a long history of one id would be walked again for each call.
+      let repeat = repeats.get(plain) ?? 1;
+      while (taken.has(unique)) {
+        repeat += 1;
+        unique = `${plain}_${repeat}`;
+      }
+      repeats.set(plain, repeat);
       taken.add(unique);
       latest.set(id, unique);
       return unique;

@@ -1,5 +1,6 @@
-import { afterEach, describe, expect, test } from 'vitest';
+import { afterEach, describe, expect, test, vi } from 'vitest';
 import { createAnthropicUpstream } from '../../src/upstream/anthropic.ts';
+import { anthropicBody } from '../../src/upstream/anthropic-request.ts';
 import type { ChatRequest } from '../../src/upstream/chat.ts';
 import {
   type AnthropicReply,
@@ -119,6 +120,24 @@ describe('the request', () => {
     expect(called).toEqual(answered);
     expect(new Set(called).size).toBe(3);
     expect(called.every((id) => /^[\w-]+$/.test(id))).toBe(true);
+  });
+
+  test('twice as many calls under one id take twice as many steps', () => {
+    const looks = vi.spyOn(Set.prototype, 'has');
+    const stepsFor = (count: number) => {
+      looks.mockClear();
+      const calls = ['c', 'c_3', ...Array.from({ length: count }, () => 'c')].map((id) => call(id));
+      const messages = [user('x'), { role: 'assistant' as const, tool_calls: calls }];
+      const body = anthropicBody({ model: 'm', messages, maxOutputTokens: 64, options: {} });
+      const ids = body.messages.flatMap(({ content }) => content.flatMap((block) => block['id'] ?? []));
+      expect(new Set(ids).size).toBe(count + 2);
+      return looks.mock.calls.length;
+    };
+    try {
+      expect(stepsFor(2_000) / stepsFor(1_000)).toBeLessThan(2.5);
+    } finally {
+      looks.mockRestore();
+    }
   });
 
   test('shows images by address and as data, and files', async () => {
