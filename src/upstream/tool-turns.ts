@@ -7,17 +7,17 @@ import type { ChatMessage, ContentPart } from '../contract/chat.ts';
  * images, which a tool message cannot hold, follow in a user message.
  */
 export function repairToolTurns(messages: readonly ChatMessage[]): ChatMessage[] {
-  // A queue an id, because some clients use the same id again in a later turn.
+  // A stack an id, the earliest on top, because some clients use the same id again in a later turn.
   const results = new Map<string, ChatMessage[]>();
-  for (const message of messages.filter(({ role }) => role === 'tool')) {
+  for (const message of messages.filter(({ role }) => role === 'tool').toReversed()) {
     const id = message.tool_call_id ?? '';
-    const queue = results.get(id);
-    if (queue) queue.push(message);
+    const stack = results.get(id);
+    if (stack) stack.push(message);
     else results.set(id, [message]);
   }
   return messages.flatMap((message) => {
     if (message.role === 'tool') return [];
-    const answers = (message.tool_calls ?? []).map(({ id }) => results.get(id)?.shift() ?? missingResult(id));
+    const answers = (message.tool_calls ?? []).map(({ id }) => results.get(id)?.pop() ?? missingResult(id));
     return [message, ...answers.map(withoutImages), ...imagesOf(answers)];
   });
 }
