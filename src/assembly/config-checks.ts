@@ -1,4 +1,5 @@
 import { decimalToInteger } from '../cost/money.ts';
+import type { PriceText } from '../cost/rates.ts';
 import { nearest } from '../preferences/nearest.ts';
 import type { Config, SlotConfig } from './config.ts';
 import type { Environment } from './settings.ts';
@@ -15,7 +16,7 @@ export function crossChecks(config: Config): string[] {
   ];
 }
 
-/** What nobody counts would cost nothing: only sandboxes tell how long they ran, and a search is billed by its sources. */
+/** What nobody counts would cost nothing: only sandboxes tell how long they ran; a search is billed by sources and writer. */
 function priceChecks({ policy, tools, slots }: Config): string[] {
   const priced = [
     ['policy', policy] as const,
@@ -24,16 +25,25 @@ function priceChecks({ policy, tools, slots }: Config): string[] {
   ];
   return priced.flatMap(([path, entry]) => {
     const isSearch = 'role' in entry && entry.role === 'search';
-    const { per_second, per_call } = typeof entry.price === 'object' ? entry.price : {};
-    return [
-      ...(isPaid(per_second)
-        ? [`${path}.price.per_second: only sandboxes are billed by the second: leave it out`]
-        : []),
-      ...(isSearch && isPaid(per_call)
-        ? [`${path}.price.per_call: a search is billed by its sources: write the price of each under \`tools\``]
-        : []),
-    ];
+    const price: PriceText = typeof entry.price === 'object' ? entry.price : {};
+    const bySecond = isPaid(price.per_second)
+      ? [`${path}.price.per_second: only sandboxes are billed by the second: leave it out`]
+      : [];
+    return isSearch ? [...bySecond, ...searchPriceChecks(path, price)] : bySecond;
   });
+}
+
+function searchPriceChecks(path: string, { per_second: _, per_call, ...tokens }: PriceText): string[] {
+  const paid = Object.entries(tokens).filter(([, usd]) => isPaid(usd));
+  return [
+    ...(isPaid(per_call)
+      ? [`${path}.price.per_call: a search is billed by its sources: write the price of each under \`tools\``]
+      : []),
+    ...paid.map(
+      ([unit]) =>
+        `${path}.price.${unit}: a search is billed for tokens by the slot of its \`writer\`: write the price there`,
+    ),
+  ];
 }
 
 const isPaid = (usd: string | number | undefined): boolean => decimalToInteger(usd ?? 0, 15) > 0n;

@@ -95,7 +95,8 @@ function searchSlot(id: string, slot: SearchSlot, config: Config): Slot {
     ...(slot.writer === undefined ? {} : { writer: slot.writer }),
     quality: slot.quality,
     skills: slot.skills,
-    rates: slot.price === undefined || slot.price === 'unknown' ? freeRates : ratesFrom(slot.price),
+    // Its sources and its writer have prices; see `config-checks.ts`.
+    rates: freeRates,
     latencyMs: slot.latency_ms ?? 1000,
     regions: [],
     contextTokens: defaults.contextTokens,

@@ -106,6 +106,16 @@ describe('one mistake is one line with path and way out', () => {
       },
       'slots.search-1.price.per_call: a search is billed by its sources: write the price of each under `tools`',
     ],
+    ...['input', 'output', 'cache_read', 'cache_write', 'cache_write_1h', 'reasoning'].map(
+      (unit): [string, unknown, string] => [
+        `a search whose tokens are priced (${unit}) where nobody counts them`,
+        {
+          tools: { docs: { kind: 'local_search', folders: ['.'] } },
+          slots: { 'search-1': { role: 'search', tools: ['docs'], quality: 'docs', price: { [unit]: 1 } } },
+        },
+        `slots.search-1.price.${unit}: a search is billed for tokens by the slot of its \`writer\`: write the price there`,
+      ],
+    ),
     [
       'an address that is none',
       { upstreams: { cloud: { ...upstream, base_url: 'api' } } },
