@@ -28,9 +28,12 @@ export interface Hold {
 /** Told the meters that consumed more than they were allowed to, so that whoever is behind them can be avoided. */
 export type OnOverrun = (meters: readonly string[]) => void;
 
+/** What money may be limited for. */
+export type HoldScope = 'request' | 'key_day';
+
 /** Why a hold was refused. */
 export interface Refusal {
-  readonly scope: 'request' | 'key_day';
+  readonly scope: HoldScope;
   readonly needed: NanoUsd;
   readonly available: NanoUsd;
 }
@@ -46,6 +49,8 @@ export interface Budget {
   release(hold: Hold): void;
   /** What the tightest scope still admits; undefined without a limit. */
   remaining(): NanoUsd | undefined;
+  /** The scope that admits least, the request's own where both admit the same; undefined without a limit. */
+  tightest(): HoldScope | undefined;
 }
 
 export interface Ledger {
@@ -83,6 +88,7 @@ function openBudget({ charges, prices, now, onOverrun }: LedgerParts, limits: Bu
     ...(limits.maxCost === undefined ? [] : [runScope]),
     { name: `day:${utcDay(now())}:${keyName}`, limitNano: limits.maxCostPerDay },
   ];
+  const kindOf = (name: string): HoldScope => (name === runScope.name ? 'request' : 'key_day');
   const available = ({ name, limitNano }: Scope): number => {
     if (limitNano === undefined) return Number.POSITIVE_INFINITY;
     const { spentNano, heldNano } = charges.totals(name);
@@ -109,7 +115,7 @@ function openBudget({ charges, prices, now, onOverrun }: LedgerParts, limits: Bu
         return hold;
       }
       return {
-        scope: result.scope === runScope.name ? 'request' : 'key_day',
+        scope: kindOf(result.scope),
         needed: addUsd(amount, keepBack),
         available: nanoUsd(result.availableNano),
       };
@@ -136,6 +142,11 @@ function openBudget({ charges, prices, now, onOverrun }: LedgerParts, limits: Bu
     remaining: () => {
       const least = Math.min(...scopes().map(available));
       return least === Number.POSITIVE_INFINITY ? undefined : nanoUsd(Math.max(0, least));
+    },
+    tightest: () => {
+      const limited = scopes().filter(({ limitNano }) => limitNano !== undefined);
+      const [first] = limited.toSorted((one, other) => available(one) - available(other));
+      return first && kindOf(first.name);
     },
   };
 }

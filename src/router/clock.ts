@@ -4,6 +4,8 @@ import { performance } from 'node:perf_hooks';
 export interface RunClock {
   /** Fires when the client leaves or the deadline passes. */
   readonly signal: AbortSignal;
+  /** How long the run may take in all. */
+  readonly limitMs: number;
   readonly leftMs: () => number;
   readonly expired: () => boolean;
   readonly stop: () => void;
@@ -24,6 +26,7 @@ export function startClock(deadlineMs: number, clientLeft: AbortSignal): RunCloc
   else clientLeft.addEventListener('abort', leave, { once: true });
   return {
     signal: over.signal,
+    limitMs: deadlineMs,
     leftMs: () => deadlineMs - (performance.now() - startedAtMs),
     expired: () => expired,
     stop: () => {

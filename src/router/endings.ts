@@ -1,5 +1,7 @@
+import type { HoldScope } from '../cost/ledger.ts';
 import { addUsd, formatUsd, type NanoUsd, zeroUsd } from '../cost/money.ts';
 import { OrchestraError, toOrchestraError } from '../errors.ts';
+import { type LimitOrigin, originOf } from '../preferences/limit-origin.ts';
 import { type LimitApplied, maskSlots, paramOfLimit } from '../preferences/limits.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { RunClock } from './clock.ts';
@@ -56,10 +58,11 @@ export function nobodyAffordable(
       { details: { needed_usd: formatUsd(needed), available_usd: formatUsd(available) } },
     );
   }
+  const { words, ...param } = originOf('max_cost_usd', spec.preferences);
   return new OrchestraError(
     'limits_unsatisfiable',
-    `preferences.max_cost_usd is ${formatUsd(maxCost)}; ${what} ${decisionCost > 0 ? 'need' : 'needs'} up to ${formatUsd(needed)}.`,
-    { param: 'preferences.max_cost_usd', details: { needed_usd: formatUsd(needed) } },
+    `${words} is ${formatUsd(maxCost)}; ${what} ${decisionCost > 0 ? 'need' : 'needs'} up to ${formatUsd(needed)}.`,
+    { ...param, details: { needed_usd: formatUsd(needed) } },
   );
 }
 
@@ -99,15 +102,31 @@ export function nothingLeft(state: RunState, { ruledOut, decisionCost, cheapestA
 }
 
 /** The caller asked for an error instead of an answer under a limit that has become tight. */
-export function limitReached(limit: ForcingLimit): OrchestraError {
+export function limitReached(limit: ForcingLimit, { spec, budget }: RunState, clock: RunClock): OrchestraError {
   const codes = {
     max_cost_usd: 'budget_exceeded',
     max_latency_ms: 'deadline_exceeded',
     max_turns: 'limits_unsatisfiable',
   } as const;
-  const param = `preferences.${limit}`;
-  const message = `${param} leaves no room for another step before the answer, and on_limit is \`error\`.`;
-  return new OrchestraError(codes[limit], message, { param });
+  const { words, ...param } = forcedOrigin(limit, spec, budget.tightest(), clock.limitMs);
+  const message = `${words} leaves no room for another step before the answer, and on_limit is \`error\`.`;
+  return new OrchestraError(codes[limit], message, param);
+}
+
+/** A run has limits also where its preferences have none. */
+function forcedOrigin(
+  limit: ForcingLimit,
+  { preferences }: RunSpec,
+  tightest: HoldScope | undefined,
+  runLimitMs: number,
+): LimitOrigin {
+  const { maxTurns, maxLatencyMs = Number.POSITIVE_INFINITY } = preferences.limits;
+  if (limit === 'max_turns' && maxTurns === undefined) return { words: '`limits.max_turns` of this server' };
+  if (limit === 'max_latency_ms' && runLimitMs < maxLatencyMs) {
+    return { words: 'The time that the client or the server gives a run' };
+  }
+  const isDay = limit === 'max_cost_usd' && tightest === 'key_day';
+  return originOf(isDay ? 'max_cost_usd_per_day' : limit, preferences);
 }
 
 export const clientLeft = (): OrchestraError => new OrchestraError('cancelled', 'The client left.');

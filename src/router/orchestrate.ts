@@ -127,12 +127,12 @@ async function* takeTurns(
     const found: TurnOptions = known ?? turnOptions(state, maxTurns - turn + 1, clock, parts);
     known = undefined;
     if (found.options.length === 0) {
-      makeAffordable(state, found);
+      makeAffordable(state, found, clock);
       continue;
     }
     if (found.forcedBy) {
       state.forcedBy ??= found.forcedBy;
-      if (state.spec.preferences.onLimit === 'error') throw limitReached(found.forcedBy);
+      if (state.spec.preferences.onLimit === 'error') throw limitReached(found.forcedBy, state, clock);
     }
     yield { type: 'turn-start', turn };
     const input = policyInput(state, found, turn, maxTurns, clock);
@@ -152,14 +152,14 @@ async function* takeTurns(
 }
 
 /** What was kept back was the price of an answer without what was found since: that can be read only as far as it goes. */
-function makeAffordable(state: RunState, found: TurnOptions): void {
+function makeAffordable(state: RunState, found: TurnOptions, clock: RunClock): void {
   const { cheapestAnswer, decisionCost } = found;
   const remaining = state.budget.remaining();
   const isTooDear =
     remaining !== undefined && cheapestAnswer !== undefined && addUsd(cheapestAnswer, decisionCost) > remaining;
   if (!isTooDear || !state.leaveOutLeast()) throw nothingLeft(state, found);
   state.forcedBy ??= 'max_cost_usd';
-  if (state.spec.preferences.onLimit === 'error') throw limitReached('max_cost_usd');
+  if (state.spec.preferences.onLimit === 'error') throw limitReached('max_cost_usd', state, clock);
 }
 
 function turnOptions(

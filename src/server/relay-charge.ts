@@ -1,8 +1,9 @@
-import { isRefusal } from '../cost/ledger.ts';
+import { isRefusal, type Refusal } from '../cost/ledger.ts';
 import { addUsd, formatUsd, type NanoUsd, zeroUsd } from '../cost/money.ts';
 import { type PricedUsage, priceBound, priceCall } from '../cost/price-book.ts';
 import { type MeteredUsage, type Usage, usageOf } from '../cost/usage.ts';
 import { OrchestraError } from '../errors.ts';
+import { originOf } from '../preferences/limit-origin.ts';
 import type { EffectivePreferences } from '../preferences/request.ts';
 import { abandonedUsage, affordableOutputTokens, leastAnswerTokens } from '../router/affordable.ts';
 import { agedWrites, cacheMarkIn, dearestMark, promptUsage } from '../upstream/cache-marks.ts';
@@ -64,7 +65,7 @@ export function openCharge(request: ChargeRequest, { ledger, prices }: ServerPar
   const output = outputBound(request, budget.remaining(), (tokens) => priceBound(boundOf(tokens), prices).total);
   const bound = boundOf(output.tokens);
   const hold = budget.hold(bound, zeroUsd);
-  if (isRefusal(hold)) throw refusal(hold.scope, hold.needed, hold.available);
+  if (isRefusal(hold)) throw refusal(hold, preferences);
 
   const settle = (usages: readonly MeteredUsage[]): Bill => {
     const { total, known, lines, overrun } = budget.settle(hold, usages);
@@ -116,7 +117,7 @@ function outputBound(
 const promptsIn = (prompt: unknown): number =>
   Array.isArray(prompt) ? Math.max(1, prompt.filter((item) => typeof item !== 'number').length) : 1;
 
-function refusal(scope: 'request' | 'key_day', needed: NanoUsd, available: NanoUsd): OrchestraError {
+function refusal({ scope, needed, available }: Refusal, preferences: EffectivePreferences): OrchestraError {
   const details = { needed_usd: formatUsd(needed), available_usd: formatUsd(addUsd(available, zeroUsd)) };
   if (scope === 'key_day') {
     return new OrchestraError(
@@ -125,9 +126,10 @@ function refusal(scope: 'request' | 'key_day', needed: NanoUsd, available: NanoU
       { details },
     );
   }
+  const { words, ...param } = originOf('max_cost_usd', preferences);
   return new OrchestraError(
     'limits_unsatisfiable',
-    `preferences.max_cost_usd is below what this request may cost, ${details.needed_usd} USD; a lower \`max_tokens\` helps.`,
-    { param: 'preferences.max_cost_usd', details },
+    `${words} is below what this request may cost, ${details.needed_usd} USD; a lower \`max_tokens\` helps.`,
+    { ...param, details },
   );
 }

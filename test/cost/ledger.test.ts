@@ -66,6 +66,15 @@ describe('ledger', () => {
     expect(budget.remaining()).toBe(70);
   });
 
+  test('says which limit is tightest, as money is spent', () => {
+    const { ledger } = openLedger();
+    expect(openBudget(ledger, 'free').tightest()).toBeUndefined();
+    const budget = openBudget(ledger, 'r', 60, 100);
+    expect(budget.tightest()).toBe('request');
+    mustHold(openBudget(ledger, 'other').hold(tokens(41), zeroUsd));
+    expect(budget.tightest()).toBe('key_day');
+  });
+
   test('books an overrun truthfully and reports it', () => {
     const budget = openBudget(openLedger().ledger, 'r', 100);
     const hold = mustHold(budget.hold(tokens(50), zeroUsd));

@@ -5,8 +5,8 @@ import { afterEach, describe, expect, test } from 'vitest';
 import { nanoUsd } from '../../src/cost/money.ts';
 import { OrchestraError } from '../../src/errors.ts';
 import { builtInProfiles } from '../../src/preferences/profiles.ts';
-import { mergePreferences } from '../../src/preferences/request.ts';
-import type { RequestedPreferences } from '../../src/preferences/schema.ts';
+import { mergePreferences, type PreferenceLayer } from '../../src/preferences/request.ts';
+import type { Ceiling, RequestedPreferences } from '../../src/preferences/schema.ts';
 import { createScriptedPolicy, type ScriptedChoice } from '../../src/router/policies/scripted.ts';
 import type { RunEvent, RunRecord, RunSpec } from '../../src/router/run.ts';
 import { startTestGateway, type TestGateway, type TestGatewayOptions } from '../support/gateway.ts';
@@ -161,6 +161,53 @@ describe('limits of a run', () => {
     const { record } = await read(gateway, specFor({ max_turns: 2, on_limit: 'error' }));
     expect(record.error).toMatchObject({ code: 'limits_unsatisfiable', param: 'preferences.max_turns' });
     expect(gateway.openAi.requests).toHaveLength(0);
+  });
+
+  const strict = { on_limit: 'error' } as const;
+  const merged = (layer: PreferenceLayer, ceiling: Ceiling = {}) => ({
+    preferences: mergePreferences([{ source: 'body', preferences: strict }, layer], builtInProfiles, ceiling),
+  });
+  const none: PreferenceLayer = { source: 'body', preferences: {} };
+  const byDefault: PreferenceLayer = { source: 'default', preferences: { max_turns: 1 } };
+  const byProfile: PreferenceLayer = { source: 'profile', preferences: { max_cost_usd: 0.008 } };
+  const price = { input: 1, output: 1 };
+  const slow = {
+    'search-1': { role: 'search', tools: ['web'], quality: 'the web', latency_ms: 50_000 },
+    'answer-1': { role: 'answer', upstream: 'loopback', model: 'dear', quality: 'good', price, latency_ms: 20_000 },
+  };
+  test.each<[string, Partial<RunSpec>, TestGatewayOptions['config'], string]>([
+    ["the server's own limit", merged(none), { limits: { max_turns: 1 } }, '`limits.max_turns` of this server'],
+    ["a default of the operator's", merged(byDefault), {}, "`max_turns` of the server's defaults"],
+    ['a profile', merged(byProfile), {}, '`max_cost_usd` of the profile'],
+    ["a key's ceiling", merged(none, { max_cost_usd: 0.008 }), {}, "`max_cost_usd` of this key's ceiling"],
+    ["a key's day", merged(none, { max_cost_usd_per_day: 0.008 }), {}, "`max_cost_usd_per_day` of this key's ceiling"],
+    [
+      'a day that is tighter than the request',
+      merged({ source: 'body', preferences: { max_cost_usd: 0.1 } }, { max_cost_usd_per_day: 0.008 }),
+      {},
+      "`max_cost_usd_per_day` of this key's ceiling",
+    ],
+    [
+      "the client's own patience",
+      { ...merged(none), patienceMs: 60_000 },
+      { slots: slow },
+      'The time that the client or the server',
+    ],
+  ])('an end that %s forces is not laid at the request', async (_, part, config, words) => {
+    const gateway = await start({ script: [{ role: 'search' }, { role: 'search' }], config: config ?? {} });
+    const { record } = await read(gateway, specFor({}, part));
+    expect(record.error?.message.startsWith(`${words} `)).toBe(true);
+    expect(record.error).not.toHaveProperty('param');
+  });
+
+  test("a request for which its key's ceiling admits no answer hears of the ceiling", async () => {
+    const gateway = await start();
+    const part = merged(none, { max_cost_usd: 0.00001 });
+    const error = await refusal(read(gateway, specFor({}, part)));
+    expect(error.message).toMatch(
+      /^`max_cost_usd` of this key's ceiling is 0\.00001; the cheapest answer needs up to 0\./,
+    );
+    expect(error.param).toBeUndefined();
   });
 
   test('a budget leaves out what is not affordable beside the answer', async () => {

@@ -208,6 +208,14 @@ describe('money and limits', () => {
     expect(seen.requests).toHaveLength(0);
   });
 
+  test("what a key's ceiling refuses is not laid at the request", async () => {
+    const { upstream: seen } = await start({ parts: { keys: [keyNamed('a', 'k', { max_cost_usd: 0.0001 })] } });
+    const reply = await chat({}, { 'x-api-key': 'k' });
+    expect([reply.status, errorOf(reply)['param']]).toEqual([422, null]);
+    expect(errorOf(reply)['message']).toMatch(/^`max_cost_usd` of this key's ceiling is below/);
+    expect(seen.requests).toHaveLength(0);
+  });
+
   test('a spent day is 402, not to be retried, and the day counts over requests', async () => {
     const keys = [keyNamed('a', 'k', { max_cost_usd_per_day: 0.004 })];
     const { upstream: seen } = await start({ script: priced, parts: { keys } });
