@@ -32,12 +32,15 @@ const realClock: RetryClock = {
   sleep: (delayMs, signal) => wait(delayMs, undefined, { signal }),
 };
 
-/** Silence is not among them: after so long, an upstream is more likely to be thinking, and billing, than dead. */
-const retryable: readonly FailureKind[] = ['rate_limited', 'server_error', 'connection', 'cut_stream'];
+/**
+ * Silence is not among them: after so long, an upstream is more likely to be thinking, and billing, than dead. Nor is an
+ * answer that began and was cut, even before its first token: its prompt was read, and is booked.
+ */
+const retryable: readonly FailureKind[] = ['rate_limited', 'server_error', 'connection'];
 
 /**
  * Tries again while nothing has reached the caller, all attempts together within the time to the first token. A failed
- * attempt that was billed is final: the money held for a call covers one answer, and the failure carries its usage.
+ * attempt that was billed, or may have been, is final: the money held for a call covers one answer.
  */
 export function withRetries(upstream: ChatUpstream, policy: RetryPolicy): ChatUpstream {
   const clock = policy.clock ?? realClock;

@@ -123,6 +123,19 @@ test.each([
   expect(gateway.ledger.recover()).toBe(0);
 });
 
+test('of a stream that is cut before its first token, the record books as many calls as the upstream saw', async () => {
+  gateway = await startTestGateway({
+    openAi: ({ body }) =>
+      body['model'] === 'dear' ? { ...replies.says('never'), cutAfterChunks: 1 } : replies.says('From the cheap one.'),
+  });
+  const { text, report } = await ask(gateway.client, true);
+  expect(text).toBe('From the cheap one.');
+  const seen = gateway.openAi.requests.filter(({ body }) => body['model'] === 'dear').length;
+  const booked = report.cost.by_model.find(({ model }) => model === 'loopback/dear');
+  expect(booked).toMatchObject({ calls: seen, output_tokens: 0, estimated: true });
+  expect(booked?.input_tokens).toBeGreaterThan(0);
+});
+
 test.each([
   ['an error', { kind: 'error', status: 500 }],
   ['nonsense', { kind: 'raw', body: '<html>' }],

@@ -88,12 +88,16 @@ test('does not wait when the wait is longer than the time that is left', async (
   expect(clock.slept).toEqual([3_000]);
 });
 
-test.each([
-  ['a connection cut before the first token', { ...replies.says('a'), cutAfterChunks: 1 }],
-  ['an error inside the stream', { ...replies.says('a'), insert: { afterChunks: 0, data: '{"error":{"code":500}}' } }],
-] as const)('tries again after %s', async (_, reply) => {
+test('tries again after an error inside the stream', async () => {
+  const reply = { ...replies.says('a'), insert: { afterChunks: 0, data: '{"error":{"code":500}}' } };
   const { upstream } = await retrying(({ attempt }) => (attempt === 1 ? reply : replies.says('ok')));
   expect(await textFrom(upstream.complete(request, limits))).toBe('ok');
+});
+
+test('does not try again after a cut before the first token, which may be billed', async () => {
+  const { upstream, server } = await retrying(() => ({ ...replies.says('a'), cutAfterChunks: 1 }));
+  await expect(textFrom(upstream.complete(request, limits))).rejects.toMatchObject({ kind: 'cut_stream' });
+  expect(server.requests).toHaveLength(1);
 });
 
 test.each([
