@@ -16,34 +16,24 @@ export function crossChecks(config: Config): string[] {
   ];
 }
 
-/** What nobody counts would cost nothing: only sandboxes tell how long they ran; a search is billed by sources and writer. */
-function priceChecks({ policy, tools, slots }: Config): string[] {
-  const priced = [
-    ['policy', policy] as const,
-    ...Object.entries(tools).flatMap(([id, tool]) => (tool.kind === 'sandbox' ? [] : [[`tools.${id}`, tool] as const])),
-    ...Object.entries(slots).map(([id, slot]) => [`slots.${id}`, slot] as const),
-  ];
-  return priced.flatMap(([path, entry]) => {
-    const isSearch = 'role' in entry && entry.role === 'search';
-    const price: PriceText = typeof entry.price === 'object' ? entry.price : {};
-    const bySecond = isPaid(price.per_second)
-      ? [`${path}.price.per_second: only sandboxes are billed by the second: leave it out`]
-      : [];
-    return isSearch ? [...bySecond, ...searchPriceChecks(path, price)] : bySecond;
-  });
-}
-
-function searchPriceChecks(path: string, { per_second: _, per_call, ...tokens }: PriceText): string[] {
-  const paid = Object.entries(tokens).filter(([, usd]) => isPaid(usd));
+/** What nobody counts would cost nothing: a search is billed by sources and writer, and policies that run here tell no time. */
+function priceChecks({ policy, slots }: Config): string[] {
+  const ownPolicy = policy.backend !== 'remote' && isPaid(policy.price?.per_second);
   return [
-    ...(isPaid(per_call)
-      ? [`${path}.price.per_call: a search is billed by its sources: write the price of each under \`tools\``]
-      : []),
-    ...paid.map(
-      ([unit]) =>
-        `${path}.price.${unit}: a search is billed for tokens by the slot of its \`writer\`: write the price there`,
+    ...(ownPolicy ? ['policy.price.per_second: only a remote policy is billed by the second: leave it out'] : []),
+    ...Object.entries(slots).flatMap(([id, { role, price }]) =>
+      role === 'search' && typeof price === 'object' ? searchPriceChecks(`slots.${id}`, price) : [],
     ),
   ];
+}
+
+function searchPriceChecks(path: string, price: PriceText): string[] {
+  const paid = Object.entries(price).filter(([, usd]) => isPaid(usd));
+  return paid.map(([unit]) =>
+    unit.startsWith('per_')
+      ? `${path}.price.${unit}: a search is billed by its sources: write the price of each under \`tools\``
+      : `${path}.price.${unit}: a search is billed for tokens by the slot of its \`writer\`: write the price there`,
+  );
 }
 
 const isPaid = (usd: string | number | undefined): boolean => decimalToInteger(usd ?? 0, 15) > 0n;

@@ -41,7 +41,7 @@ export const priceSchema = z.strictObject({
   cache_write_1h: perMillionTokens().describe('of writes that are kept for an hour; left out: twice the input price'),
   reasoning: perMillionTokens(),
   per_call: usd(15).optional(),
-  per_second: usd(12).optional(),
+  per_second: usd(12).describe('USD per second that a call takes, read exactly').optional(),
 });
 
 const keySchema = z

@@ -146,7 +146,11 @@ const servingFacts = ({ config, timings = defaultTimings, logger = { level: 'err
   profiles: { ...builtInProfiles, ...config.profiles },
   anonymousCeiling: config.ceiling,
   defaultPreferences: config.defaults,
-  limits: { bodyBytes: config.limits.body_bytes, runs: config.limits.runs },
+  limits: {
+    bodyBytes: config.limits.body_bytes,
+    runs: config.limits.runs,
+    runTimeoutMs: config.limits.run_timeout_ms,
+  },
   timings,
   strict: config.server.strict,
   now: Date.now,

@@ -82,6 +82,9 @@ export const freeRates: Rates = ratesFrom({});
 export const isFree = ({ tiers = [], ...rates }: Rates): boolean =>
   Object.values(rates).every((rate) => rate === 0n) && tiers.every((tier) => isFree(tier.rates));
 
+/** Whether somebody has to say how long a call took. */
+export const isBilledByTime = (rates: Rates | undefined): boolean => rates !== undefined && rates.millisecond > 0n;
+
 /** Sum of units times rate, divided once, rounded up: any language that repeats the sum gets the same number. */
 export function priceOf(usage: Usage, { tiers = [], ...base }: Rates): NanoUsd {
   const input = promptTokensOf(usage);

@@ -4,6 +4,7 @@ import { type Hold, isRefusal } from '../cost/ledger.ts';
 import { type NanoUsd, zeroUsd } from '../cost/money.ts';
 import type { MeteredUsage } from '../cost/usage.ts';
 import type { ToolOutcome } from '../tools/tool.ts';
+import type { CallTime } from '../upstream/call-time.ts';
 import { abandonedUsage } from './affordable.ts';
 import { type AnswerWriter, createAnswerWriter, type Hearing } from './answer-writer.ts';
 import type { Choice } from './choose.ts';
@@ -52,6 +53,7 @@ function* deliver({ delivers, slot }: TurnOption, state: RunState): Generator<Ru
 }
 
 async function* holdAndExecute(option: TurnOption, state: RunState): AsyncGenerator<RunEvent, Deed> {
+  const { callTime } = option.input;
   const bound = option.tool.bound(option.input);
   const hold = state.budget.hold(bound, option.keepBack);
   if (isRefusal(hold)) return { outcome: 'not affordable', cost: zeroUsd, cameLate: true };
@@ -62,9 +64,9 @@ async function* holdAndExecute(option: TurnOption, state: RunState): AsyncGenera
   } finally {
     state.textSent ||= writer.committed();
     // The tool was cut off, and what it consumed is unknown: what it was given and what it wrote is booked.
-    if (outcome === undefined) close(state, hold, abandonedUsage(bound, writer.bytes()));
+    if (outcome === undefined) close(state, hold, abandonedUsage(bound, writer.bytes(), callTime.ms()));
   }
-  const cost = close(state, hold, consumed(outcome, bound, writer));
+  const cost = close(state, hold, consumed(outcome, bound, writer, callTime));
   conclude(option, outcome, state, writer);
   if (state.answer) yield* writer.flush();
   return { outcome: describe(outcome.observation, option), cost };
@@ -80,8 +82,9 @@ function consumed(
   { usage }: ToolOutcome,
   bound: readonly MeteredUsage[],
   writer: AnswerWriter,
+  callTime: CallTime,
 ): readonly MeteredUsage[] {
-  return usage.length === 0 && writer.bytes() > 0 ? abandonedUsage(bound, writer.bytes()) : usage;
+  return usage.length === 0 && writer.bytes() > 0 ? abandonedUsage(bound, writer.bytes(), callTime.ms()) : usage;
 }
 
 function close(state: RunState, hold: Hold, usage: readonly MeteredUsage[]): NanoUsd | undefined {

@@ -43,30 +43,35 @@ export function affordableOutputTokens(
 export function expectedPrice(tool: Tool, input: ToolInput, prices: PriceBook): NanoUsd | undefined {
   const typical = tool.slot.typicalOutputTokens ?? usualOutputTokens;
   const bound = tool.bound({ ...input, maxOutputTokens: Math.min(input.maxOutputTokens, typical) });
-  const priced = priceCall(bound.map(toExpectation), prices);
+  const priced = priceCall(
+    bound.map((most) => toExpectation(most, tool.slot.latencyMs)),
+    prices,
+  );
   return priced.known ? priced.total : undefined;
 }
 
 /** What is written to a cache once is read from it later, so the plain price of input is a fair middle. */
-function toExpectation({ meter, usage }: MeteredUsage): MeteredUsage {
+function toExpectation({ meter, usage }: MeteredUsage, latencyMs: number): MeteredUsage {
   const inputTokens = Math.ceil(Math.max(0, promptTokensOf(usage) - allowanceBytes) / bytesPerToken);
-  return { meter, usage: { ...usage, inputTokens, cacheReadTokens: 0, cacheWriteTokens: 0, cacheWriteHourTokens: 0 } };
+  const uncached = { cacheReadTokens: 0, cacheWriteTokens: 0, cacheWriteHourTokens: 0 };
+  return { meter, usage: { ...usage, ...uncached, inputTokens, durationMs: Math.min(usage.durationMs, latencyMs) } };
 }
 
 /**
  * What to book for a call that was cut off before the upstream could report: the whole prompt and what was written so
  * far, by a tokenizer-free estimate that errs on the high side.
+ * @param workedMs how long anybody was at work for it.
  */
-export function abandonedUsage(bound: readonly MeteredUsage[], writtenBytes: number): MeteredUsage[] {
+export function abandonedUsage(bound: readonly MeteredUsage[], writtenBytes: number, workedMs: number): MeteredUsage[] {
   return bound.map(({ meter, usage, unwrittenTokens }, index) => ({
     meter,
-    usage: cutOff(usage, unwrittenTokens ?? 0, index === 0 ? writtenBytes : 0),
+    usage: cutOff(usage, unwrittenTokens ?? 0, index === 0 ? writtenBytes : 0, workedMs),
     estimated: true,
   }));
 }
 
 /** Pictures and files are booked in full: no estimate of them is on the high side but their bound. */
-function cutOff(usage: Usage, unwrittenTokens: number, writtenBytes: number): Usage {
+function cutOff(usage: Usage, unwrittenTokens: number, writtenBytes: number, workedMs: number): Usage {
   const tokensIn = (size: number) => Math.ceil(size / (bytesPerToken - 1));
   // The whole prompt is of one kind; see `promptUsage`.
   const promptIn = (bound: number) => (bound === 0 ? 0 : unwrittenTokens + tokensIn(bound - unwrittenTokens));
@@ -76,6 +81,7 @@ function cutOff(usage: Usage, unwrittenTokens: number, writtenBytes: number): Us
     cacheWriteTokens: promptIn(usage.cacheWriteTokens),
     cacheWriteHourTokens: promptIn(usage.cacheWriteHourTokens),
     outputTokens: Math.min(usage.outputTokens, tokensIn(writtenBytes)),
+    durationMs: Math.min(usage.durationMs, workedMs),
   };
 }
 

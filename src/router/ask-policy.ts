@@ -7,6 +7,7 @@ import { EngineFailure } from '../inference/engine.ts';
 import { regionObjection } from '../preferences/limits.ts';
 import { satisfiesPrivacy } from '../preferences/privacy.ts';
 import { admitsUpstream, namesUpstream } from '../preferences/selectors.ts';
+import { createCallTime } from '../upstream/call-time.ts';
 import { type Policy, PolicyFailure, type PolicyInput, type PolicyOpinion } from './policy.ts';
 import type { RunState } from './run-state.ts';
 
@@ -93,8 +94,14 @@ async function payFor(
   prices: PriceBook,
   keepBack: NanoUsd,
 ): Promise<PolicyOpinion> {
-  const isFree = decisionPrice(policy, prices) === 0;
-  const hold = isFree ? undefined : holdFor(state.budget, metered(policy.bound), keepBack);
+  const bound = boundOf(policy, input.timeLeftMs);
+  const isFree = priceBound(metered(bound), prices).total === 0;
+  const hold = isFree ? undefined : holdFor(state.budget, metered(bound), keepBack);
+  const close = ({ usage, estimated }: Pick<PolicyOpinion, 'usage' | 'estimated'>) => {
+    if (usage.calls > 0 || usage.durationMs > 0)
+      book(metered({ ...usage, durationMs: Math.min(usage.durationMs, bound.durationMs) }, estimated));
+    else if (hold) state.budget.release(hold);
+  };
   const book = (usage: readonly MeteredUsage[]) => {
     const priced = hold ? state.budget.settle(hold, usage) : { ...priceCall(usage, prices), overrun: false };
     state.book(priced.lines);
@@ -105,19 +112,21 @@ async function payFor(
   try {
     opinion = await policy.decide(input);
   } catch (error) {
-    if (error instanceof PolicyFailure && error.usage.calls > 0) book(metered(error.usage, error.estimated));
     // Our own engine bills nobody for a decision that it did not make.
-    else if (hold) state.budget.release(hold);
+    close(error instanceof PolicyFailure ? error : { usage: noUsage });
     throw error;
   }
-  if (opinion.usage.calls > 0) book(metered(opinion.usage, opinion.estimated));
-  else if (hold) state.budget.release(hold);
+  close(opinion);
   return opinion;
 }
 
 /** The most that one decision can cost. */
-export const decisionPrice = ({ bound }: Policy, prices: PriceBook): NanoUsd =>
-  priceBound(metered(bound), prices).total;
+export const decisionPrice = (policy: Policy, timeLeftMs: number, prices: PriceBook): NanoUsd =>
+  priceBound(metered(boundOf(policy, timeLeftMs)), prices).total;
+
+/** Only whoever runs elsewhere is paid for time, and for no more than the run has left. */
+const boundOf = ({ bound, place }: Policy, timeLeftMs: number): Usage =>
+  place ? { ...bound, durationMs: createCallTime(timeLeftMs).longestMs } : bound;
 
 const metered = (usage: Usage, estimated = false): readonly MeteredUsage[] => [
   { meter: policyMeter, usage, estimated },

@@ -6,6 +6,7 @@ import { OrchestraError } from '../errors.ts';
 import type { Slot } from '../preferences/slot.ts';
 import type { RunStore } from '../store/runs.ts';
 import type { Tool } from '../tools/tool.ts';
+import { createCallTime } from '../upstream/call-time.ts';
 import { act } from './act.ts';
 import { askPolicy, decisionPrice } from './ask-policy.ts';
 import { choose } from './choose.ts';
@@ -170,6 +171,7 @@ function turnOptions(
 ): TurnOptions {
   const { spec, evidence, admissible } = state;
   const sources = new Map(admissible.map(({ id, tools }) => [id, tools]));
+  const timeLeftMs = leftMs();
   const situation = {
     spec,
     // With client tools the expert alone acts: it must see the client's tools and nothing in their place.
@@ -180,7 +182,7 @@ function turnOptions(
     // A call of a client's tool is no answer that could be kept and compared.
     attempts: knowsAttempts(parts.policy.contract) && !spec.needs.clientTools,
     turnsLeft,
-    timeLeftMs: leftMs(),
+    timeLeftMs,
     inputFor: (slot: Slot, maxOutputTokens: number) => ({
       problem: state.problem,
       messages: spec.messages,
@@ -190,10 +192,11 @@ function turnOptions(
       privateTo: state.privateTo,
       maxOutputTokens,
       answerOptions: slot.role === 'answer' ? spec.answerOptions : {},
+      callTime: createCallTime(timeLeftMs),
       signal,
     }),
   };
-  const decision = decisionPrice(parts.policy, parts.prices);
+  const decision = decisionPrice(parts.policy, timeLeftMs, parts.prices);
   const nextDecisionCost = parts.fallback ? zeroUsd : decision;
   const optionsBeside = (decisionCost: NanoUsd) =>
     optionsOf({ ...situation, decisionCost, nextDecisionCost }, parts.tools, state.budget, parts.prices);

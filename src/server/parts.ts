@@ -48,6 +48,8 @@ export interface ServerLimits {
   readonly bodyBytes: number;
   /** Most orchestrated requests at work at once. */
   readonly runs: number;
+  /** Of a run, and of a relay that is billed by the second. */
+  readonly runTimeoutMs: number;
 }
 
 export interface ServerTimings {
@@ -61,7 +63,7 @@ export interface ServerTimings {
   readonly drainMs: number;
 }
 
-export const defaultLimits: ServerLimits = { bodyBytes: 64 * 1024 * 1024, runs: 64 };
+export const defaultLimits: ServerLimits = { bodyBytes: 64 * 1024 * 1024, runs: 64, runTimeoutMs: 600_000 };
 export const defaultTimings: ServerTimings = {
   keepAliveMs: 15_000,
   openAfterMs: 10_000,

@@ -1,12 +1,14 @@
 import { isRefusal, type Refusal } from '../cost/ledger.ts';
 import { addUsd, formatUsd, type NanoUsd, zeroUsd } from '../cost/money.ts';
 import { type PricedUsage, priceBound, priceCall } from '../cost/price-book.ts';
+import { isBilledByTime } from '../cost/rates.ts';
 import { type MeteredUsage, type Usage, usageOf } from '../cost/usage.ts';
 import { OrchestraError } from '../errors.ts';
 import { originOf } from '../preferences/limit-origin.ts';
 import type { EffectivePreferences } from '../preferences/request.ts';
 import { abandonedUsage, affordableOutputTokens, leastAnswerTokens } from '../router/affordable.ts';
 import { agedWrites, cacheMarkIn, dearestMark, promptUsage } from '../upstream/cache-marks.ts';
+import { type CallTime, createCallTime } from '../upstream/call-time.ts';
 import type { RelayPath } from '../upstream/relay-request.ts';
 import { type UnwrittenInput, unwrittenTokens } from '../upstream/unwritten-input.ts';
 import type { RelayedModel, ServerParts } from './parts.ts';
@@ -22,11 +24,14 @@ export interface Bill {
   readonly overrun: boolean;
 }
 
-/** Money held for one relayed request; exactly one of the three closes it. */
+/** Money held for one relayed request; exactly one of the three closes it, each with the time that it took. */
 export interface RelayCharge {
+  /** Runs while the upstream is at work. */
+  readonly callTime: CallTime;
   settle(usage: Usage): Bill;
   /** The upstream did not say: the prompt, and what it wrote, by an estimate on the high side. */
   settleEstimated(writtenBytes: number): Bill;
+  /** No token was taken. */
   release(): Bill;
   /** What the upstream must be told to stop at, because the money ends there; undefined where the request stands. */
   readonly maxTokens: number | undefined;
@@ -41,6 +46,8 @@ export interface ChargeRequest {
   readonly body: RelayRequest;
   readonly bodyBytes: number;
   readonly unwritten: UnwrittenInput;
+  /** When it is broken off; undefined where nobody is paid for time. */
+  readonly deadlineMs: number | undefined;
 }
 
 /** @throws OrchestraError limits_unsatisfiable or budget_exceeded before a byte leaves. */
@@ -55,10 +62,11 @@ export function openCharge(request: ChargeRequest, { ledger, prices }: ServerPar
   // Most upstreams write to their caches unasked.
   const prompt = promptUsage(promptTokens, dearestMark(mark, 'usual'));
   const isWritten = unwritten.pictures === 0 && unwritten.unsized === undefined && unwritten.unpriced === undefined;
+  const callTime = createCallTime(request.deadlineMs ?? Number.MAX_SAFE_INTEGER);
   const boundOf = (outputTokens: number): MeteredUsage[] => [
     {
       meter,
-      usage: usageOf({ ...prompt, outputTokens, calls: 1 }),
+      usage: usageOf({ ...prompt, outputTokens, calls: 1, durationMs: callTime.longestMs }),
       ...(isWritten ? {} : { unwrittenTokens: beside }),
     },
   ];
@@ -72,10 +80,12 @@ export function openCharge(request: ChargeRequest, { ledger, prices }: ServerPar
     return { usage: usages[0]?.usage ?? usageOf({}), cost: total, known, lines, overrun };
   };
   return {
+    callTime,
     maxTokens: output.cap,
-    settle: (usage) => settle([{ meter, usage: { ...agedWrites(usage, mark), calls: 1 } }]),
-    settleEstimated: (writtenBytes) => settle(abandonedUsage(bound, writtenBytes)),
+    settle: (usage) => settle([{ meter, usage: { ...agedWrites(usage, mark), calls: 1, durationMs: callTime.ms() } }]),
+    settleEstimated: (writtenBytes) => settle(abandonedUsage(bound, writtenBytes, callTime.ms())),
     release: () => {
+      if (isBilledByTime(model.slot.rates)) return settle([{ meter, usage: usageOf({ durationMs: callTime.ms() }) }]);
       budget.release(hold);
       const { total, known, lines } = priceCall([], prices);
       return { usage: usageOf({}), cost: total, known, lines, overrun: false };

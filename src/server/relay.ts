@@ -1,4 +1,5 @@
 import type { FastifyInstance, FastifyReply, FastifyRequest } from 'fastify';
+import { isBilledByTime } from '../cost/rates.ts';
 import { OrchestraError } from '../errors.ts';
 import { maskSlots, type Needs, paramOfLimit } from '../preferences/limits.ts';
 import { isPrivate } from '../preferences/privacy.ts';
@@ -62,12 +63,13 @@ export async function answerByRelay(
   const runId = `run_${parts.newId()}`;
   const startedAtMs = parts.now();
   const facts = { runId, keyName: caller.name, requestedModel: body.model, model, preferences, warnings, startedAtMs };
-  const charge = openCharge({ ...facts, path, body, unwritten, bodyBytes: request.bodyBytes }, parts);
+  const deadlineMs = deadlineOf(model, preferences, parts);
+  const charge = openCharge({ ...facts, path, body, unwritten, bodyBytes: request.bodyBytes, deadlineMs }, parts);
   const ticket = inFlight.openRelay(runId, caller.name, reply);
   const strict = isStrict(request, parts);
   if (!strict) reply.header('x-orchestra-run-id', runId);
   const relaying: Relaying = { parts, reply, facts, charge, ticket, strict };
-  const deadline = startDeadline(ticket, preferences.limits.maxLatencyMs);
+  const deadline = startDeadline(ticket, deadlineMs);
   try {
     const response = await forward(relaying, upstream, path, boundedBody(body, charge));
     return await pass(relaying, response);
@@ -96,10 +98,17 @@ function checkLimits({ slot }: RelayedModel, preferences: RelayFacts['preference
 const boundedBody = (body: JsonObject, { maxTokens }: RelayCharge): JsonObject =>
   maxTokens === undefined ? body : { ...body, max_tokens: maxTokens };
 
-function startDeadline(ticket: Ticket, maxLatencyMs: number | undefined): NodeJS.Timeout | undefined {
-  if (maxLatencyMs === undefined) return undefined;
+/** What is billed by the second must end, or nobody could say what it costs at most. */
+function deadlineOf({ slot }: RelayedModel, { limits }: RelayFacts['preferences'], parts: ServerParts) {
+  const { runTimeoutMs } = parts.limits;
+  if (!isBilledByTime(slot.rates)) return limits.maxLatencyMs;
+  return Math.min(limits.maxLatencyMs ?? runTimeoutMs, runTimeoutMs);
+}
+
+function startDeadline(ticket: Ticket, deadlineMs: number | undefined): NodeJS.Timeout | undefined {
+  if (deadlineMs === undefined) return undefined;
   const late = () => new OrchestraError('deadline_exceeded', 'No answer was ready before the deadline.');
-  return setTimeout(() => ticket.stop(late()), maxLatencyMs);
+  return setTimeout(() => ticket.stop(late()), deadlineMs);
 }
 
 async function forward(
@@ -108,10 +117,12 @@ async function forward(
   path: RelayPath,
   body: JsonObject,
 ): Promise<RelayResponse> {
-  const { facts, ticket } = relaying;
+  const { facts, ticket, charge } = relaying;
   const privateTo = isPrivate(facts.preferences.limits.privacy) ? facts.keyName : undefined;
   try {
-    return await relay.forward({ path, model: facts.model.upstreamModel, body, privateTo, signal: ticket.signal });
+    const { callTime } = charge;
+    const { signal } = ticket;
+    return await relay.forward({ path, model: facts.model.upstreamModel, body, privateTo, callTime, signal });
   } catch (thrown) {
     throw endFailed(relaying, thrown, 0);
   }

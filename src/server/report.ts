@@ -176,6 +176,7 @@ const modelLine = ({ label, usage, cost, estimated }: PricedUsage) => ({
   input_tokens: promptTokensOf(usage),
   cached_tokens: usage.cacheReadTokens,
   output_tokens: usage.outputTokens + usage.reasoningTokens,
+  duration_ms: usage.durationMs,
   cost: usdOrNull(cost),
   ...(estimated ? { estimated } : {}),
 });

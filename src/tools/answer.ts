@@ -22,11 +22,11 @@ export function createAnswerTool({ slot, expert, contract }: AnswerToolOptions):
   const outputTokens = (input: ToolInput) => Math.min(input.maxOutputTokens, slot.maxOutputTokens);
 
   async function* execute(input: ToolInput): AsyncGenerator<ChatDelta, ToolOutcome> {
-    const { messages, evidence, answerOptions: options, privateTo, signal } = input;
+    const { messages, evidence, answerOptions: options, privateTo, callTime, signal } = input;
     const maxOutputTokens = outputTokens(input);
     const material = { messages, evidence, contextTokens: slot.contextTokens, maxOutputTokens };
     const sent = answerMessages(material, contract);
-    const request = { messages: sent, maxOutputTokens, options, privateTo, signal };
+    const request = { messages: sent, maxOutputTokens, options, privateTo, callTime, signal };
     const { text, finishReason, usage, failure, schemaReason } = yield* callExpert(expert, request, slot);
     // One that was cut off or that calls a tool is not meant to be whole.
     const verdict = finishReason === 'stop' && text !== '' ? formatVerdict(text, options) : 'met';

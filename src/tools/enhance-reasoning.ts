@@ -35,14 +35,19 @@ export function createReasoningTool(options: ReasoningToolOptions): Tool {
     return [expertBound(input, outputTokens(input)), { meter: sandboxMeter, usage: run }];
   }
 
-  async function execute({ privateTo, signal, ...input }: ToolInput, maxOutputTokens: number): Promise<ToolOutcome> {
+  async function execute(
+    { privateTo, callTime, signal, ...input }: ToolInput,
+    maxOutputTokens: number,
+  ): Promise<ToolOutcome> {
     const material = { ...input, contextTokens: slot.contextTokens, maxOutputTokens };
     const messages = codeMessages(material, sandbox.packages, contract);
-    const reply = await expertReply(expert, { messages, maxOutputTokens, options: {}, privateTo, signal }, slot);
+    const request = { messages, maxOutputTokens, options: {}, privateTo, callTime, signal };
+    const reply = await expertReply(expert, request, slot);
     if (reply.failure) return { observation: reply.failure, usage: [reply.usage] };
     const code = extractPython(reply.text);
     if (code === undefined) return { observation: noProgram, usage: [reply.usage] };
-    const result = await sandbox.execute({ code, signal });
+    callTime.start();
+    const result = await sandbox.execute({ code, signal }).finally(callTime.stop);
     const run = usageOf({ durationMs: result.durationMs, calls: 1 });
     return {
       observation: observationOf(code, result, sandbox.limits),

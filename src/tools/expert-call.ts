@@ -1,6 +1,7 @@
 import type { FailedObservation } from '../contract/evidence.ts';
 import { type MeteredUsage, type Usage, usageOf } from '../cost/usage.ts';
 import { cacheMarkIn, promptUsage } from '../upstream/cache-marks.ts';
+import { type CallTime, createCallTime } from '../upstream/call-time.ts';
 import { type ChatDelta, type FailureKind, type FinishReason, UpstreamFailure } from '../upstream/chat.ts';
 import { type PictureReader, unwrittenIn, unwrittenTokens } from '../upstream/unwritten-input.ts';
 import { throwIfCancelled } from './cancelled.ts';
@@ -29,10 +30,12 @@ export async function* callExpert(
   request: ExpertRequest,
   callee: Callee,
 ): AsyncGenerator<ChatDelta, ExpertReply> {
+  const { callTime = createCallTime(Number.MAX_SAFE_INTEGER) } = request;
+  const timed = (reply: ExpertReply): ExpertReply => ({ ...reply, usage: withTime(reply.usage, callTime) });
   const written = { text: '', bytes: 0, calledTools: false };
   try {
-    for await (const event of expert.complete(request)) {
-      if (event.type === 'end') return finished(event.finishReason, event.usage, written, request, callee);
+    for await (const event of expert.complete({ ...request, callTime })) {
+      if (event.type === 'end') return timed(finished(event.finishReason, event.usage, written, request, callee));
       note(event, written);
       yield event;
     }
@@ -40,15 +43,21 @@ export async function* callExpert(
   } catch (thrown) {
     throwIfCancelled(request.signal);
     if (!(thrown instanceof UpstreamFailure)) throw thrown;
-    return {
+    return timed({
       text: written.text,
       finishReason: undefined,
       usage: failedUsage(thrown, written.bytes, request, callee),
       failure: observationOf(thrown),
       schemaReason: thrown.reason,
-    };
+    });
   }
 }
+
+/** Whatever came of a call, whoever worked on it worked so long. */
+const withTime = ({ usage, ...metered }: MeteredUsage, callTime: CallTime): MeteredUsage => ({
+  ...metered,
+  usage: { ...usage, durationMs: callTime.ms() },
+});
 
 /** For calls whose text nobody watches being written. */
 export async function expertReply(expert: Expert, request: ExpertRequest, callee: Callee): Promise<ExpertReply> {
@@ -89,7 +98,7 @@ function finished(
   };
 }
 
-/** Refusals are free; a call that broke off was worked on, and that is billed whether or not it is reported. */
+/** Refusals take no tokens; a call that broke off was worked on, and that is billed whether or not it is reported. */
 function failedUsage(
   { kind, usage }: UpstreamFailure,
   writtenBytes: number,

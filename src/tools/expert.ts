@@ -1,4 +1,5 @@
 import type { ChatMessage } from '../contract/chat.ts';
+import type { CallTime } from '../upstream/call-time.ts';
 import type { ChatEvent } from '../upstream/chat.ts';
 
 export interface ExpertRequest {
@@ -8,6 +9,8 @@ export interface ExpertRequest {
   readonly options: Readonly<Record<string, unknown>>;
   /** Owner of a private run, whose traces in a model's cache nobody else may use. */
   readonly privateTo?: string | undefined;
+  /** Runs while the model is at work. */
+  readonly callTime?: CallTime | undefined;
   readonly signal: AbortSignal;
 }
 

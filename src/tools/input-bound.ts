@@ -30,7 +30,7 @@ export function createExpertBound(
 ): (input: ToolInput, maxOutputTokens: number) => MeteredUsage {
   const chats = new WeakMap<readonly ChatMessage[], Chat>();
   const evidences = new WeakMap<Evidence, number>();
-  return ({ messages, evidence, answerOptions }, maxOutputTokens) => {
+  return ({ messages, evidence, answerOptions, callTime }, maxOutputTokens) => {
     const chat = kept(chats, messages, measured);
     const unwritten = chat.unwritten ? unwrittenTokens(chat.unwritten, slot) : unpricedIn(answerOptions);
     const promptTokens =
@@ -40,7 +40,8 @@ export function createExpertBound(
       jsonBytes(answerOptions) +
       allowanceBytes;
     const mark = dearestMark(chat.mark, cacheMarkIn(answerOptions), cachesOnlyMarked ? 'none' : 'usual');
-    const usage = usageOf({ ...promptUsage(promptTokens, mark), outputTokens: maxOutputTokens, calls: 1 });
+    const { longestMs: durationMs } = callTime;
+    const usage = usageOf({ ...promptUsage(promptTokens, mark), outputTokens: maxOutputTokens, calls: 1, durationMs });
     return { meter: slot.id, usage, ...(unwritten === undefined ? {} : { unwrittenTokens: unwritten }) };
   };
 }

@@ -21,14 +21,17 @@ export interface UsualSampling {
 /** A GGUF of our own as an expert. Of the client's options it knows those of sampling and tools; odd values count as left out. */
 export function createLocalExpert(engine: InferenceEngine, usual: UsualSampling): Expert {
   async function* complete(request: ExpertRequest): AsyncGenerator<ChatEvent, void> {
-    const { messages, maxOutputTokens: maxTokens, options, privateTo, signal } = request;
+    const { messages, maxOutputTokens: maxTokens, options, privateTo, callTime, signal } = request;
     const asked = { ...samplingOf(options, usual), toolUse: toolUseOf(options) };
     if (asked.toolUse && asked.jsonSchema !== undefined) throw schemaBesideTools();
+    callTime?.start();
     try {
       const events = engine.generate({ messages, maxTokens, ...asked, privateTo, signal });
       for await (const event of events) yield toChatEvent(event);
     } catch (thrown) {
       throw thrown instanceof EngineFailure ? toUpstreamFailure(thrown) : thrown;
+    } finally {
+      callTime?.stop();
     }
   }
   return { complete };

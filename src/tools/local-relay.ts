@@ -77,9 +77,10 @@ function problemOf({ body }: RelayRequest): string | undefined {
   return issue && `${issue.path.join('.')}: ${issue.message}.`;
 }
 
-function expertRequest({ body, privateTo, signal }: RelayRequest, { maxOutputTokens: most }: WritingModel) {
+function expertRequest({ body, privateTo, callTime, signal }: RelayRequest, { maxOutputTokens: most }: WritingModel) {
   const { messages, max_completion_tokens, max_tokens } = chatBody.parse(body);
-  return { messages, maxOutputTokens: max_completion_tokens ?? max_tokens ?? most, options: body, privateTo, signal };
+  const maxOutputTokens = max_completion_tokens ?? max_tokens ?? most;
+  return { messages, maxOutputTokens, options: body, privateTo, callTime, signal };
 }
 
 async function* prepend(first: IteratorResult<ChatEvent>, rest: AsyncIterator<ChatEvent>): AsyncGenerator<ChatEvent> {

@@ -14,7 +14,7 @@ export function createRemoteExpert(options: RemoteExpertOptions): Expert {
   const { cachesOnlyMarked = false } = upstream;
   return {
     cachesOnlyMarked,
-    complete: ({ signal, ...request }) =>
-      upstream.complete({ ...request, model }, { signal, firstTokenTimeoutMs, betweenTokensTimeoutMs }),
+    complete: ({ signal, callTime, ...request }) =>
+      upstream.complete({ ...request, model }, { signal, callTime, firstTokenTimeoutMs, betweenTokensTimeoutMs }),
   };
 }

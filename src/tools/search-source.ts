@@ -25,6 +25,8 @@ export interface SearchSource {
   readonly privacy: PrivacyClass;
   /** The most that one search consumes. */
   readonly mostUsage: Usage;
+  /** After which a search is given up; undefined where only the run's deadline ends it. */
+  readonly longestMs?: number;
   /** @throws SearchFailure for everything that goes wrong, cancellation excepted (AbortError). */
   search(request: SearchRequest): Promise<Found>;
 }

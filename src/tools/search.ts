@@ -1,15 +1,16 @@
 import type { Observation } from '../contract/evidence.ts';
 import { extractQuery, queryFrom, queryMessages } from '../contract/expert-messages.ts';
 import type { Contract } from '../contract/schema.ts';
-import { type MeteredUsage, usageOf } from '../cost/usage.ts';
+import { type MeteredUsage, noUsage } from '../cost/usage.ts';
 import { type PrivacyClass, satisfiesPrivacy, strictestPrivacy } from '../preferences/privacy.ts';
 import type { Slot } from '../preferences/slot.ts';
+import { type CallTime, createCallTime } from '../upstream/call-time.ts';
 import { throwIfCancelled } from './cancelled.ts';
 import type { Expert } from './expert.ts';
 import { expertReply } from './expert-call.ts';
 import { createExpertBound } from './input-bound.ts';
 import type { CallLimit } from './limit-parallel.ts';
-import { SearchFailure, type SearchSource } from './search-source.ts';
+import { SearchFailure, type SearchRequest, type SearchSource } from './search-source.ts';
 import type { Tool, ToolInput, ToolOutcome } from './tool.ts';
 
 export interface SearchToolOptions {
@@ -35,7 +36,10 @@ export function createSearchTool(options: SearchToolOptions): Tool {
   const writerBound = writer && createExpertBound(writer.slot, writer.expert);
 
   function bound(input: ToolInput): MeteredUsage[] {
-    const searches = admitted(sources, input).map(({ meter, mostUsage }) => ({ meter, usage: mostUsage }));
+    const searches = admitted(sources, input).map((source) => ({
+      meter: source.meter,
+      usage: { ...source.mostUsage, durationMs: timeOf(source, input.callTime).longestMs },
+    }));
     return writer && writerBound ? [writerBound(input, outputTokens(writer, input)), ...searches] : searches;
   }
 
@@ -47,7 +51,7 @@ export function createSearchTool(options: SearchToolOptions): Tool {
     const query = written?.query ?? queryFrom(input.problem, contract);
     if (query === undefined) return { observation: failed('There is nothing to search for.'), usage };
     const open = admitted(sources, input, written?.query === undefined ? ownMachines : 'any');
-    const asked = await askInTurn(open, { query, limit, signal: input.signal });
+    const asked = await askInTurn(open, { query, limit, signal: input.signal }, input.callTime);
     return { observation: asked.observation, usage: [...usage, ...asked.usage] };
   }
 
@@ -102,22 +106,25 @@ async function askWriter(writer: QueryWriter, input: ToolInput, contract: Contra
   const maxOutputTokens = outputTokens(writer, input);
   const material = { ...input, contextTokens: writer.slot.contextTokens, maxOutputTokens };
   const messages = queryMessages(material, contract);
-  const request = { messages, maxOutputTokens, options: {}, privateTo: input.privateTo, signal: input.signal };
+  const { privateTo, callTime, signal } = input;
+  const request = { messages, maxOutputTokens, options: {}, privateTo, callTime, signal };
   const reply = await expertReply(writer.expert, request, writer.slot);
   return { query: reply.failure ? undefined : extractQuery(reply.text, contract), usage: [reply.usage] };
 }
 
 async function askInTurn(
   sources: readonly SearchSource[],
-  request: Parameters<SearchSource['search']>[0],
+  request: SearchRequest,
+  callTime: CallTime,
 ): Promise<{ readonly observation: Observation; readonly usage: readonly MeteredUsage[] }> {
   const usage: MeteredUsage[] = [];
   const failures: SearchFailure[] = [];
   for (const source of sources) {
+    const time = timeOf(source, callTime);
     try {
-      const found = await source.search(request);
+      const found = await timed(() => source.search(request), time, callTime);
       const estimated = found.estimated === undefined ? {} : { estimated: found.estimated };
-      usage.push({ meter: source.meter, usage: found.usage, ...estimated });
+      usage.push({ meter: source.meter, usage: { ...found.usage, durationMs: time.ms() }, ...estimated });
       if (found.documents.length > 0) {
         return { observation: { kind: 'documents', documents: found.documents }, usage };
       }
@@ -125,10 +132,24 @@ async function askInTurn(
       throwIfCancelled(request.signal);
       if (!(thrown instanceof SearchFailure)) throw thrown;
       failures.push(thrown);
-      usage.push({ meter: source.meter, usage: thrown.usage ?? usageOf({}), estimated: thrown.usage !== undefined });
+      const consumed = { ...(thrown.usage ?? noUsage), durationMs: time.ms() };
+      usage.push({ meter: source.meter, usage: consumed, estimated: thrown.usage !== undefined });
     }
   }
   return { observation: nothingFound(sources, failures), usage };
+}
+
+/** One search of all that a call does. */
+const timeOf = ({ longestMs = Number.POSITIVE_INFINITY }: SearchSource, callTime: CallTime): CallTime =>
+  createCallTime(Math.min(longestMs, callTime.longestMs));
+
+async function timed<Result>(task: () => Promise<Result>, ...times: readonly CallTime[]): Promise<Result> {
+  for (const time of times) time.start();
+  try {
+    return await task();
+  } finally {
+    for (const time of times) time.stop();
+  }
 }
 
 function nothingFound(sources: readonly SearchSource[], failures: readonly SearchFailure[]): Observation {

@@ -3,6 +3,7 @@ import type { Evidence, Observation } from '../contract/evidence.ts';
 import type { MeteredUsage } from '../cost/usage.ts';
 import type { PrivacyClass } from '../preferences/privacy.ts';
 import type { Slot } from '../preferences/slot.ts';
+import type { CallTime } from '../upstream/call-time.ts';
 import type { ChatDelta, FinishReason } from '../upstream/chat.ts';
 
 /** What a tool may look at while it works on one turn. It knows no prices and no preferences. */
@@ -22,6 +23,8 @@ export interface ToolInput {
   readonly maxOutputTokens: number;
   /** OpenAI fields of the request that belong to the answer: temperature, stop, tools, response_format, … */
   readonly answerOptions: Readonly<Record<string, unknown>>;
+  /** Runs while somebody else is at work for this call; at most until the deadline of the run. */
+  readonly callTime: CallTime;
   /** Fires when the client leaves, the run is cancelled or its deadline passes. */
   readonly signal: AbortSignal;
 }
@@ -48,7 +51,7 @@ export interface Tool {
   readonly slot: Slot;
   /**
    * The most that `execute` with this input can consume, by meter; what the ledger holds before the call.
-   * Input tokens are bounded by UTF-8 bytes, output by `maxOutputTokens`.
+   * Input tokens are bounded by UTF-8 bytes, output by `maxOutputTokens`, time by `callTime`.
    */
   bound(input: ToolInput): readonly MeteredUsage[];
   /** Yields the answer as it is written (answer slots only) and returns what came of it. */

@@ -79,7 +79,7 @@ export function createWebSource(options: WebSearchOptions, dialect: SearchDialec
       throw silence.aborted ? mayBeBilled('The search engine was silent for too long.', mostUsage) : asFailure(thrown);
     }
   }
-  return { name, meter, privacy, mostUsage, search };
+  return { name, meter, privacy, mostUsage, longestMs: timeoutMs, search };
 }
 
 async function ask(

@@ -1,5 +1,6 @@
 import type { ChatMessage, TokenLogprob } from '../contract/chat.ts';
 import type { Usage } from '../cost/usage.ts';
+import type { CallTime } from './call-time.ts';
 
 /** One call to a remote chat model, in our words; an adapter translates it to the upstream's dialect. */
 export interface ChatRequest {
@@ -16,6 +17,8 @@ export interface CallLimits {
   readonly signal: AbortSignal;
   readonly firstTokenTimeoutMs: number;
   readonly betweenTokensTimeoutMs: number;
+  /** Told of every attempt. */
+  readonly callTime?: CallTime | undefined;
 }
 
 export interface ToolCallDelta {

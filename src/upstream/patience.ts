@@ -1,3 +1,4 @@
+import type { CallTime } from './call-time.ts';
 import { failureOf, failureOfNetwork } from './failure.ts';
 
 /**
@@ -22,6 +23,8 @@ export interface PatienceLimits {
   readonly signal: AbortSignal;
   readonly firstTokenTimeoutMs: number;
   readonly betweenTokensTimeoutMs: number;
+  /** Runs until the call is over, however it ends. */
+  readonly callTime?: CallTime | undefined;
 }
 
 /** Nobody sees it; without a reason of ours, every call would make up an exception with a stack. */
@@ -29,15 +32,19 @@ const callIsOver = new Error('The call is over.');
 
 export function startPatience(limits: PatienceLimits): Patience {
   const network = new AbortController();
-  const cancel = () => network.abort();
+  const cancel = () => {
+    limits.callTime?.stop();
+    network.abort();
+  };
   let remainingMs = limits.firstTokenTimeoutMs;
   let ranOut = false;
+  limits.callTime?.start();
   if (limits.signal.aborted) cancel();
   else limits.signal.addEventListener('abort', cancel, { once: true });
 
   const giveUp = () => {
     ranOut = true;
-    network.abort();
+    cancel();
   };
 
   function reasonFor(thrown: unknown): Error {
@@ -63,6 +70,7 @@ export function startPatience(limits: PatienceLimits): Patience {
       remainingMs = pauseMs;
     },
     end() {
+      limits.callTime?.stop();
       limits.signal.removeEventListener('abort', cancel);
       network.abort(callIsOver);
     },

@@ -1,5 +1,6 @@
 import { type Dispatcher, request } from 'undici';
 import { type Breaker, type Outcome, outcomeOf } from './breaker.ts';
+import type { CallTime } from './call-time.ts';
 import { secretsOf } from './clean-words.ts';
 import { dialectFor, type OpenAiDialect } from './dialect.ts';
 import { createDispatcher, requestHeaders } from './dispatcher.ts';
@@ -43,6 +44,8 @@ export interface RelayRequest {
   readonly body: JsonObject;
   /** Owner of a private request, whose traces in a model's cache nobody else may use; for models of our own. */
   readonly privateTo?: string | undefined;
+  /** Runs while the upstream is at work. */
+  readonly callTime?: CallTime | undefined;
   /** Fires when the client leaves. */
   readonly signal: AbortSignal;
 }
@@ -106,11 +109,11 @@ export function createRelay(options: RelayOptions): Relay {
 type Report = (outcome: Outcome) => void;
 const ignore: Report = () => undefined;
 
-function patienceLimits({ body, signal }: RelayRequest, timeouts: RelayTimeouts): PatienceLimits {
+function patienceLimits({ body, signal, callTime }: RelayRequest, timeouts: RelayTimeouts): PatienceLimits {
   const { firstTokenTimeoutMs, betweenTokensTimeoutMs, answerTimeoutMs } = timeouts;
   return body['stream'] === true
-    ? { signal, firstTokenTimeoutMs, betweenTokensTimeoutMs }
-    : { signal, firstTokenTimeoutMs: answerTimeoutMs, betweenTokensTimeoutMs: answerTimeoutMs };
+    ? { signal, callTime, firstTokenTimeoutMs, betweenTokensTimeoutMs }
+    : { signal, callTime, firstTokenTimeoutMs: answerTimeoutMs, betweenTokensTimeoutMs: answerTimeoutMs };
 }
 
 /** Reports how a stream ended, and lets go of the upstream when it ends, fails or is no longer read. */

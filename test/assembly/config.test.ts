@@ -94,9 +94,9 @@ describe('one mistake is one line with path and way out', () => {
       'slots.answer-1.price.output: write a decimal number of dollars with at most 9 digits behind the point',
     ],
     [
-      'a model billed by the second, which nobody counts',
-      withSlot({ price: { per_second: '0.0005' } }),
-      'slots.answer-1.price.per_second: only sandboxes are billed by the second: leave it out',
+      'a policy of our own billed by the second',
+      { policy: { backend: 'estimate', price: { per_second: '0.0005' } } },
+      'policy.price.per_second: only a remote policy is billed by the second: leave it out',
     ],
     [
       'a search with a price of its own',
@@ -116,6 +116,14 @@ describe('one mistake is one line with path and way out', () => {
         `slots.search-1.price.${unit}: a search is billed for tokens by the slot of its \`writer\`: write the price there`,
       ],
     ),
+    [
+      'a search billed by the second of its own',
+      {
+        tools: { docs: { kind: 'local_search', folders: ['.'] } },
+        slots: { 'search-1': { role: 'search', tools: ['docs'], quality: 'docs', price: { per_second: 0.01 } } },
+      },
+      'slots.search-1.price.per_second: a search is billed by its sources: write the price of each under `tools`',
+    ],
     [
       'an address that is none',
       { upstreams: { cloud: { ...upstream, base_url: 'api' } } },

@@ -12,11 +12,14 @@ import type { OpenAiReply } from '../support/loopback/openai-replies.ts';
 
 /*
  * Many runs at once on one key's day, each with a budget of its own, with attempts, failures of every kind and clients
- * that leave. Both answer slots cost 1 USD a million tokens in and 4 out, a search 0.008: the loopback servers know to
- * the nano-dollar what they billed, run by run.
+ * that leave. Both answer slots cost 1 USD a million tokens in and 4 out and 100 nano-dollars a millisecond, a search 0.008:
+ * the loopback servers know to the nano-dollar what they billed, run by run, but for the time, which the record tells.
  */
 
-const price = { input: 1, output: 4 };
+const price = { input: 1, output: 4, per_second: '0.0001' };
+const nanoUsdPerMs = 100;
+/** What a call may take is held too: a thousandth of a dollar. */
+const deadlineMs = 10_000;
 const answer = { role: 'answer', upstream: 'loopback', quality: 'good', price, latency_ms: 10, max_output: 2000 };
 const searchPrice = 8_000_000;
 const dayLimit = 40_000_000;
@@ -105,9 +108,13 @@ async function execute(current: Plan, keyName: string): Promise<RunRecord | unde
     requestedModel: 'orchestra',
     messages: [{ role: 'user', content: runId }],
     needs: { input: ['text'], clientTools: false, jsonSchema: false, contextTokens: 2 },
-    preferences: mergePreferences([{ source: 'body', preferences: limit }], builtInProfiles, {
-      max_cost_usd_per_day: dayLimit / 1e9,
-    }),
+    preferences: mergePreferences(
+      [{ source: 'body', preferences: { ...limit, max_latency_ms: deadlineMs } }],
+      builtInProfiles,
+      {
+        max_cost_usd_per_day: dayLimit / 1e9,
+      },
+    ),
     maxAnswerTokens: undefined,
     answerOptions: {},
     streaming: current.streaming,
@@ -127,7 +134,7 @@ async function execute(current: Plan, keyName: string): Promise<RunRecord | unde
 }
 
 test('no budget is passed, nothing stays on hold, and the books equal the bills', async () => {
-  let [runs, exact, left] = [0, 0, 0];
+  let [runs, exact, left, timed] = [0, 0, 0, 0];
   await fc.assert(
     fc.asyncProperty(fc.array(plan, { minLength: 2, maxLength: 12 }), async (batch) => {
       const keyName = `key_${counter}`;
@@ -151,7 +158,13 @@ test('no budget is passed, nothing stays on hold, and the books equal the bills'
         if (record.status === 'cancelled') left += 1;
         if (record.lines.some(({ estimated }) => estimated) || record.status === 'cancelled') continue;
         const searches = record.lines.find(({ meter }) => meter === 'tool:web')?.usage.calls ?? 0;
-        expect(record.cost).toBe((billed.get(record.runId) ?? 0) + searches * searchPrice);
+        const workedMs = record.lines.reduce(
+          (sum, { kind, usage }) => sum + (kind === 'model' ? usage.durationMs : 0),
+          0,
+        );
+        timed += workedMs;
+        const tokens = billed.get(record.runId) ?? 0;
+        expect(record.cost).toBe(tokens + workedMs * nanoUsdPerMs + searches * searchPrice);
         exact += 1;
       }
     }),
@@ -162,5 +175,6 @@ test('no budget is passed, nothing stays on hold, and the books equal the bills'
   expect(runs).toBeGreaterThan(150);
   expect(exact).toBeGreaterThan(60);
   expect(left).toBeGreaterThan(20);
+  expect(timed).toBeGreaterThan(0);
   console.info(`money: ${runs} runs, ${exact} compared to the nano-dollar, ${left} clients left`);
 }, 120_000);

@@ -6,6 +6,7 @@ import { ratesFrom } from '../../src/cost/rates.ts';
 import { abandonedUsage, boundPrice, expectedPrice } from '../../src/router/affordable.ts';
 import { createAnswerTool } from '../../src/tools/answer.ts';
 import type { Expert } from '../../src/tools/expert.ts';
+import { createCallTime } from '../../src/upstream/call-time.ts';
 import { aSlot } from '../support/slots.ts';
 import { inputOf } from '../tools/tool-input.ts';
 
@@ -37,10 +38,21 @@ test('a long prompt is expected to cost a token for four bytes', () => {
   expect(longer).toBeCloseTo(5000, 0);
 });
 
+test('time is held until the deadline, expected as the slot usually takes, and booked as far as it was worked', () => {
+  const timed: PriceBook = { get: () => ({ rates: ratesFrom({ per_second: 1 }), label: 'rented', kind: 'model' }) };
+  const input = inputOf('Hi', { callTime: createCallTime(60_000) });
+  expect(toUsdNumber(boundPrice(tool, input, timed))).toBe(60);
+  expect(expectedPrice(tool, input, timed)).toBe(tool.slot.latencyMs * 1e6);
+  const hurried = inputOf('Hi', { callTime: createCallTime(1) });
+  expect(expectedPrice(tool, hurried, timed)).toBe(1e6);
+  const booked = [0, 250, 70_000].map((workedMs) => abandonedUsage(tool.bound(input), 0, workedMs)[0]);
+  expect(booked.map((line) => line?.usage.durationMs)).toEqual([0, 250, 60_000]);
+});
+
 test('a call that was cut off is booked with its pictures in full, since nobody knows better', () => {
   const content = [{ type: 'image_url', image_url: { url: 'https://x.example/y' } }];
   const bound = tool.bound({ ...inputOf('?'), messages: [{ role: 'user', content }] });
-  const [booked] = abandonedUsage(bound, 0);
+  const [booked] = abandonedUsage(bound, 0, 0);
   expect(booked?.usage.cacheWriteTokens).toBeGreaterThanOrEqual(50_000);
   expect(booked?.usage.cacheWriteTokens).toBeLessThan(50_000 + 1_000);
 });

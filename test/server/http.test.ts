@@ -2,6 +2,7 @@ import { once } from 'node:events';
 import { connect } from 'node:net';
 import { brotliCompressSync, deflateRawSync, deflateSync, gzipSync } from 'node:zlib';
 import { afterAll, beforeAll, expect, test } from 'vitest';
+import { defaultLimits } from '../../src/server/parts.ts';
 import { type BareServer, relayedModel, startServer } from '../support/bare-server.ts';
 import { ask, askChat, errorOf, user } from '../support/http.ts';
 import { type ScriptedOrchestrator, scriptedOrchestrator } from '../support/scripted-orchestrator.ts';
@@ -15,7 +16,7 @@ beforeAll(async () => {
   orchestrator = scriptedOrchestrator();
   const models = [relayedModel('m'), relayedModel(odd), relayedModel('x'.repeat(500))];
   gateway = await startServer(
-    { orchestrator, limits: { bodyBytes, runs: 8 } },
+    { orchestrator, limits: { ...defaultLimits, bodyBytes, runs: 8 } },
     { url: 'http://127.0.0.1:9/v1', models },
   );
 });

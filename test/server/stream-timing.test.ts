@@ -5,7 +5,7 @@ import { setTimeout as sleep } from 'node:timers/promises';
 import { afterEach, expect, test } from 'vitest';
 import { OrchestraError } from '../../src/errors.ts';
 import type { RunSpec } from '../../src/router/run.ts';
-import { defaultTimings, type ServerParts } from '../../src/server/parts.ts';
+import { defaultLimits, defaultTimings, type ServerParts } from '../../src/server/parts.ts';
 import { type BareServer, startServer } from '../support/bare-server.ts';
 import { ask, askChat, type Chunk, chunksOf, errorOf, user } from '../support/http.ts';
 import { waitUntil } from '../support/loopback/listener.ts';
@@ -198,7 +198,7 @@ test('more runs than the limit are 429 with a time to wait, and room comes back'
   const { opened, open } = gate();
   const gateway = await start(
     { before: () => opened },
-    { limits: { bodyBytes: 1024, runs: 1 }, timings: defaultTimings },
+    { limits: { ...defaultLimits, runs: 1 }, timings: defaultTimings },
   );
   const first = askChat(gateway);
   await waitUntil(

@@ -1,5 +1,6 @@
 import { noEvidence } from '../../src/contract/evidence.ts';
 import type { Tool, ToolInput, ToolOutcome } from '../../src/tools/tool.ts';
+import { createCallTime } from '../../src/upstream/call-time.ts';
 import type { ChatDelta } from '../../src/upstream/chat.ts';
 
 export const inputOf = (problem: string, part: Partial<ToolInput> = {}): ToolInput => ({
@@ -11,6 +12,7 @@ export const inputOf = (problem: string, part: Partial<ToolInput> = {}): ToolInp
   privateTo: undefined,
   maxOutputTokens: 500,
   answerOptions: {},
+  callTime: createCallTime(60_000),
   signal: new AbortController().signal,
   ...part,
 });

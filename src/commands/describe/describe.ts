@@ -7,6 +7,7 @@ import { readStart } from '../../assembly/start.ts';
 import { openWorkbench, type Workbench } from '../../assembly/workbench.ts';
 import type { Budget, Ledger } from '../../cost/ledger.ts';
 import { addUsd, formatUsd, type NanoUsd, nanoUsd, usdToNano, zeroUsd } from '../../cost/money.ts';
+import { isBilledByTime } from '../../cost/rates.ts';
 import type { Slot } from '../../preferences/slot.ts';
 import type { Tool } from '../../tools/tool.ts';
 import type { ModelCommandContext } from '../models.ts';
@@ -97,6 +98,7 @@ function chooseSlots(bench: Workbench, asked: readonly string[], write: (line: s
 
 function whyNot({ role, rates }: Slot): string | undefined {
   if (role === 'search') return 'a search answers no questions';
+  if (isBilledByTime(rates)) return 'it is billed by the second, and nothing bounds how long a question takes';
   return rates === undefined ? 'its price is unknown, so no limit would hold' : undefined;
 }
 

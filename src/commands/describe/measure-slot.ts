@@ -5,6 +5,7 @@ import { zeroUsd } from '../../cost/money.ts';
 import { outputTokensOf } from '../../cost/usage.ts';
 import { abandonedUsage } from '../../router/affordable.ts';
 import type { Tool, ToolInput, ToolOutcome } from '../../tools/tool.ts';
+import { type CallTime, createCallTime } from '../../upstream/call-time.ts';
 import { isRight, promptOf, type SkillTask } from './skill-tasks.ts';
 
 /** One question put to one slot. */
@@ -84,7 +85,9 @@ export async function callWithin(
   prompt: string,
   signal: AbortSignal,
 ): Promise<ToolOutcome | 'unaffordable'> {
-  const input = inputOf(prompt, tool, signal);
+  // Only the signal ends a call here, so slots that are billed by the second are not measured.
+  const callTime = createCallTime(Number.MAX_SAFE_INTEGER);
+  const input = inputOf(prompt, tool, callTime, signal);
   const bound = tool.bound(input);
   const hold = budget.hold(bound, zeroUsd);
   if (isRefusal(hold)) return 'unaffordable';
@@ -97,13 +100,13 @@ export async function callWithin(
     outcome = step.value;
     return outcome;
   } finally {
-    const usage = outcome?.usage ?? abandonedUsage(bound, written);
+    const usage = outcome?.usage ?? abandonedUsage(bound, written, callTime.ms());
     if (usage.length === 0) budget.release(hold);
     else budget.settle(hold, usage);
   }
 }
 
-const inputOf = (prompt: string, { slot }: Tool, signal: AbortSignal): ToolInput => ({
+const inputOf = (prompt: string, { slot }: Tool, callTime: CallTime, signal: AbortSignal): ToolInput => ({
   problem: prompt,
   messages: [{ role: 'user', content: prompt }],
   evidence: noEvidence,
@@ -113,6 +116,7 @@ const inputOf = (prompt: string, { slot }: Tool, signal: AbortSignal): ToolInput
   privateTo: undefined,
   maxOutputTokens: Math.min(slot.maxOutputTokens, mostOutputTokens),
   answerOptions: {},
+  callTime,
   signal,
 });
 

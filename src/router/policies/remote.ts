@@ -5,6 +5,7 @@ import { addUsage, noUsage, type Usage, usageOf } from '../../cost/usage.ts';
 import type { Expert, ExpertRequest } from '../../tools/expert.ts';
 import { callExpert, type ExpertReply } from '../../tools/expert-call.ts';
 import { promptUsage } from '../../upstream/cache-marks.ts';
+import { createCallTime } from '../../upstream/call-time.ts';
 import { policyMeter } from '../ask-policy.ts';
 import { type Candidate, type Policy, PolicyFailure, type PolicyInput, type PolicyPlace } from '../policy.ts';
 import { type CalledFunction, createCallListener } from './called-function.ts';
@@ -82,7 +83,7 @@ interface Reply extends ExpertReply {
   readonly call: CalledFunction | undefined;
 }
 
-/** Refusals of a prompt that is too long cost nothing: the next one is shorter. */
+/** Refusals of a prompt that is too long take no tokens: the next one is shorter. */
 async function ask(
   input: PolicyInput,
   temperature: number,
@@ -90,10 +91,13 @@ async function ask(
   options: RemotePolicyOptions,
 ): Promise<Reply> {
   const [whole, ...smaller] = windowShares;
-  let reply = await replyOf(requestFor(input, temperature, whole, options), before, options.expert);
+  const callTime = createCallTime(input.timeLeftMs);
+  const replyWithin = (share: number) =>
+    replyOf({ ...requestFor(input, temperature, share, options), callTime }, before, options.expert);
+  let reply = await replyWithin(whole);
   for (const share of smaller) {
     if (reply.failure?.failure !== 'context_length_exceeded') break;
-    reply = await replyOf(requestFor(input, temperature, share, options), before, options.expert);
+    reply = await replyWithin(share);
   }
   return reply;
 }
@@ -130,9 +134,14 @@ async function replyOf(request: ExpertRequest, before: Bill, expert: Expert): Pr
   } catch (thrown) {
     if (!request.signal.aborted) throw thrown;
     // Cut off by the caller: the prompt was sent, and what it cost is not known.
-    const { messages, options } = request;
+    const { messages, options, callTime } = request;
     const inputTokens = tokensIn(Buffer.byteLength(JSON.stringify({ messages, options })));
-    const cutOff = usageOf({ inputTokens, outputTokens: tokensIn(heard.bytes()), calls: 1 });
+    const cutOff = usageOf({
+      inputTokens,
+      outputTokens: tokensIn(heard.bytes()),
+      calls: 1,
+      durationMs: callTime?.ms() ?? 0,
+    });
     throw new PolicyFailure('it was cut off', addUsage(before.usage, cutOff), true);
   }
 }
