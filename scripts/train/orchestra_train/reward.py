@@ -71,12 +71,11 @@ def sum_rewards(group: Group, preference: Preference) -> Array:
 
 
 def utility_scores(group: Group, preference: Preference) -> Array:
-    """Distance of each rollout's utility from the group's mean; not scaled, so that close calls weigh little. [G]
-
-    Privacy alone weighs otherwise than in the search: the mean of the tools used over a range of two, where there it is
-    the least of them over a range of one.
-    """
-    limits = SOFT_LIMIT_SCALE * (components(group, preference) @ _component_weights(preference))
+    """Distance of each rollout's utility from the group's mean; not scaled, so that close calls weigh little. [G]"""
+    # As in the search: of all tools used the least liked one counts, from 0 to 1.
+    least_liked = (np.where(group.calls > 0, preference.tools, 1.0).min(1, initial=1.0) + 1) / 2
+    parts = np.column_stack([components(group, preference)[:, :2], least_liked])
+    limits = SOFT_LIMIT_SCALE * (parts @ _component_weights(preference))
     utility = QUALITY_SCALE * preference.outcome * group.outcome + limits
     return utility - utility.mean()
 

@@ -200,13 +200,16 @@ def test_who_answered_counts_and_not_who_was_called_last() -> None:
 def test_utility_trades_as_the_gateways_search_does() -> None:
     tilt = load_contract("beliefs-1")["tilt"]
     assert {"lambda": SOFT_LIMIT_SCALE, "costUsd": COST_SCALE_USD, "latencyMs": LATENCY_SCALE_S * 1000} == tilt
-    weights = {"quality": 0.5, "cost": 0.3, "latency": 0.2, "privacy": 0.0}
-    preference = Preference(0.5, 0.3, 0.2, 0, np.zeros(2))
+    weights = {"quality": 0.5, "cost": 0.2, "latency": 0.1, "privacy": 0.2}
+    classes = np.array([1, 3])
+    preference = Preference(0.5, 0.2, 0.1, 0.2, classes / 2 - 1)
+    # The least class that each rollout of the example used; the last one used none.
+    least = [1, 3, 1, 4]
     state = SearchState(ProblemPrior([1.0], 0.0), [], 0.0, 1, 0)
     options = [
-        UtilityOption(str(number), "answer", cost, 1000 * latency, 0, 0, [float(right)])
-        for number, (cost, latency, right) in enumerate(
-            zip(EXAMPLE.cost_usd, EXAMPLE.latency_s, EXAMPLE.outcome, strict=True)
+        UtilityOption(str(number), "answer", cost, 1000 * latency, privacy / 4, 0, [float(right)])
+        for number, (cost, latency, privacy, right) in enumerate(
+            zip(EXAMPLE.cost_usd, EXAMPLE.latency_s, least, EXAMPLE.outcome, strict=True)
         )
     ]
     searched = np.array([one.utility for one in expected_utility(options, state, weights, tilt)])
