@@ -97,16 +97,16 @@ async function payFor(
   const bound = boundOf(policy, input.timeLeftMs);
   const isFree = priceBound(metered(bound), prices).total === 0;
   const hold = isFree ? undefined : holdFor(state.budget, metered(bound), keepBack);
-  const close = ({ usage, estimated }: Pick<PolicyOpinion, 'usage' | 'estimated'>) => {
-    if (usage.calls > 0 || usage.durationMs > 0)
-      book(metered({ ...usage, durationMs: Math.min(usage.durationMs, bound.durationMs) }, estimated));
-    else if (hold) state.budget.release(hold);
-  };
   const book = (usage: readonly MeteredUsage[]) => {
     const priced = hold ? state.budget.settle(hold, usage) : { ...priceCall(usage, prices), overrun: false };
     state.book(priced.lines);
     if (priced.overrun)
       state.warn('upstream_overrun', 'An upstream billed more than it was allowed to; it was booked in full.');
+  };
+  const close = ({ usage, estimated }: Pick<PolicyOpinion, 'usage' | 'estimated'>) => {
+    if (usage.calls > 0 || usage.durationMs > 0)
+      book(metered({ ...usage, durationMs: Math.min(usage.durationMs, bound.durationMs) }, estimated));
+    else if (hold) state.budget.release(hold);
   };
   let opinion: PolicyOpinion;
   try {

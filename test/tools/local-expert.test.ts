@@ -44,6 +44,7 @@ test('a GGUF answers as an expert, up to its tokens', async () => {
     usage: [{ meter: 'answer-3', usage: { outputTokens: 4, calls: 1 } }],
   });
   expect(outcome.usage[0]?.usage.inputTokens).toBeGreaterThan(0);
+  expect(outcome.usage[0]?.usage.durationMs).toBeGreaterThan(0);
   expect(outcome.usage[0]?.estimated).toBeUndefined();
 });
 
