@@ -91,7 +91,7 @@ test.each([byRun, byRelay])('a picture inside a picture takes nothing from what 
   const { refusal } = await start(1_500, { max_cost_usd: 0.02 });
   const url = `data:image/png;base64,${'A'.repeat(200_000)}`;
   const nested = { type: 'image_url', image_url: { type: 'image_url', url } };
-  expect(await refusal(model, {}, nested)).toMatchObject({ status: 422, param: 'preferences.max_cost_usd' });
+  expect(await refusal(model, {}, nested)).toMatchObject({ status: 422, code: 'limits_unsatisfiable', param: null });
 });
 
 test('what tools of its own add to a bill is not held against an upstream', async () => {
