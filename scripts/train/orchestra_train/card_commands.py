@@ -77,7 +77,7 @@ def _train(arguments: argparse.Namespace) -> None:
         start=arguments.start,
         outcomes=arguments.outcomes,
     )
-    print(train_cards(reader, settings, arguments.out).plot())
+    print(train_cards(reader, settings, arguments.out, origin=arguments.origin).plot())
 
 
 def _report(arguments: argparse.Namespace) -> None:

@@ -103,14 +103,24 @@ def card_optimizer(learnt: list[Tensor], probes: Probes, learning_rate: float) -
 ExampleSource = Callable[[Rng, CardSettings, float], Example]
 
 
-def train_cards(reader: Reader, settings: CardSettings, folder: Path, source: ExampleSource = fresh_example) -> Journal:
-    """Metrics in `cards.jsonl`: loss, share of grades read right, tokens, CPU seconds; at times on unseen material."""
+def train_cards(
+    reader: Reader,
+    settings: CardSettings,
+    folder: Path,
+    source: ExampleSource = fresh_example,
+    origin: Path | None = None,
+) -> Journal:
+    """Metrics in `cards.jsonl`: loss, share of grades read right, tokens, CPU seconds; at times on unseen material.
+
+    The probes of an `origin`, the checkpoint that the reader's weights come from, go on with it.
+    """
     learnt = [parameter for parameter in reader.model.parameters() if parameter.requires_grad]
     probes = Probes(reader.model.config.width, reader.model.config.layers)
     optimizer = card_optimizer(learnt, probes, settings.learning_rate)
     journal = Journal(folder, "cards")
     first, more = journal.resume(reader.model, optimizer)
-    probes.load_state_dict(more.get("probes", probes.state_dict()))
+    known = torch.load(origin, map_location="cpu", weights_only=True)["more"] if origin and not more else more
+    probes.load_state_dict(known.get("probes", probes.state_dict()))
     curriculum = Curriculum(**more.get("curriculum", {"level": settings.start}))
     for step in journal.steps(first, settings.steps):
         started = time.process_time()
