@@ -1,4 +1,4 @@
-import { connect } from 'node:net';
+import { connect, type Socket } from 'node:net';
 import { afterEach, expect, test } from 'vitest';
 import { OrchestraError } from '../../src/errors.ts';
 import type { ServerParts } from '../../src/server/parts.ts';
@@ -148,13 +148,19 @@ test('a failure is shared with who waits, and the next try is a new one', async 
   expect((await keyed()).status).toBe(200);
 });
 
+/** A client under the same key that can leave at any time. */
+function askAndKeepTheSocket(): Socket {
+  const socket = connect(server.port, '127.0.0.1');
+  const body = JSON.stringify({ model: 'orchestra', messages: user('hi') });
+  const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nidempotency-key: k-1\r\ncontent-length: ${body.length}`;
+  socket.write(`${head}\r\n\r\n${body}`);
+  return socket;
+}
+
 test('when the first client leaves, one that waits has the work done for itself', async () => {
   const { opened, open } = gate();
   const orchestrator = await start({ before: () => opened });
-  const leaving = connect(server.port, '127.0.0.1');
-  const body = JSON.stringify({ model: 'orchestra', messages: user('hi') });
-  const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nidempotency-key: k-1\r\ncontent-length: ${body.length}`;
-  leaving.write(`${head}\r\n\r\n${body}`);
+  const leaving = askAndKeepTheSocket();
   await waitUntil(() => orchestrator.specs.length === 1, 'the run to begin');
   const second = keyed();
   await waitUntil(() => arrived === 2, 'both to be read');
@@ -168,10 +174,7 @@ test('when the first client leaves, one that waits has the work done for itself'
 test('of several that wait when the first client leaves, one does the work for all', async () => {
   const { opened, open } = gate();
   const orchestrator = await start({ before: () => opened });
-  const leaving = connect(server.port, '127.0.0.1');
-  const body = JSON.stringify({ model: 'orchestra', messages: user('hi') });
-  const head = `POST /v1/chat/completions HTTP/1.1\r\nhost: x\r\nidempotency-key: k-1\r\ncontent-length: ${body.length}`;
-  leaving.write(`${head}\r\n\r\n${body}`);
+  const leaving = askAndKeepTheSocket();
   await waitUntil(() => orchestrator.specs.length === 1, 'the run to begin');
   const waiting = [keyed(), keyed(), keyed()];
   await waitUntil(() => arrived === 4, 'all to be read');
