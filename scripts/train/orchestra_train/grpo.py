@@ -43,6 +43,8 @@ class GrpoSettings:
     entropy: float = 0.0
     seed: int = 1
     checkpoint_every: int = 10
+    # Fingerprint of the checkpoint that the weights come from, where it is of another folder.
+    origin: str = ""
 
 
 @dataclass(frozen=True)

@@ -36,6 +36,8 @@ class SftSettings:
     at_once: int = 8
     seed: int = 1
     checkpoint_every: int = 50
+    # Fingerprint of the checkpoint that the weights come from, where it is of another folder.
+    origin: str = ""
 
 
 class Pupil(Protocol[Example]):

@@ -1,6 +1,7 @@
 """The subcommands that make policies: `sft`, `grpo`, `export`, and `smoke`, which does all of it in miniature."""
 
 import argparse
+import hashlib
 import json
 import os
 from pathlib import Path
@@ -15,9 +16,10 @@ from .gguf_file import FORMATS, GgufModel, write_adapter, write_model
 from .grpo import GrpoSettings, train_grpo
 from .hf_file import read_base
 from .journal import Journal
-from .model import add_adapter
+from .model import Decoder, add_adapter
 from .policy import BeliefsPolicy, Policy, SlotsPolicy
 from .processes import count, is_first, join_processes, leave_processes
+from .reading.reader import halve_frozen
 from .reward import REWARDS
 from .sampling import VllmSampler
 from .sft import SftSettings, train_sft
@@ -75,6 +77,7 @@ def _training_parser(commands: Any, name: str, words: str) -> argparse.ArgumentP
         default=wants_sharding(),
         help="several processes: each holds a part of the model (FSDP2)",
     )
+    parser.add_argument("--from", dest="origin", type=Path, help="checkpoint to start from, such as that of `cards`")
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--episodes", type=int, default=8, help="a step")
     parser.add_argument("--learning-rate", type=float, default=3e-4)
@@ -95,8 +98,8 @@ def add_model_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--threads", type=int, default=1)
 
 
-def open_model(arguments: argparse.Namespace, stages: tuple[str, ...]) -> GgufModel:
-    """The base with its adapter and the newest of the stages that lie in the folder."""
+def open_model(arguments: argparse.Namespace, stages: tuple[str, ...], origin: Path | None = None) -> GgufModel:
+    """The base with its adapter and the newest of the stages that lie in the folder, or the `origin` from elsewhere."""
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     join_processes()
@@ -104,10 +107,10 @@ def open_model(arguments: argparse.Namespace, stages: tuple[str, ...]) -> GgufMo
     if arguments.rank > 0:
         add_adapter(source.model, arguments.rank, alpha=2 * arguments.rank)
     found = [path for stage in stages if (path := arguments.out / f"{stage}.pt").exists()]
-    if found:
-        learnt = torch.load(found[-1], map_location="cpu", weights_only=True)["model"]
-        if source.model.load_state_dict(learnt, strict=False).unexpected_keys:
-            raise SystemExit(f"{found[-1]} was trained with another --rank or --base")
+    if found and origin:
+        raise SystemExit(f"--from: {found[-1]} is what would be gone on from here: take another folder")
+    if found or origin:
+        _load_learnt(source.model, found[-1] if found else origin)
     place(source.model, pick_device(arguments.device), arguments.half)
     source.model.recomputes = arguments.recompute
     if arguments.shard:
@@ -117,8 +120,22 @@ def open_model(arguments: argparse.Namespace, stages: tuple[str, ...]) -> GgufMo
     return source
 
 
+def _load_learnt(model: Decoder, checkpoint: Path) -> None:
+    """@raises SystemExit where the file holds anything but what would learn here."""
+    if not checkpoint.exists():
+        raise SystemExit(f"there is no checkpoint {checkpoint}")
+    learnt = torch.load(checkpoint, map_location="cpu", weights_only=True)["model"]
+    shapes = {name: one.shape for name, one in model.named_parameters() if one.requires_grad}
+    if {name: one.shape for name, one in learnt.items()} != shapes:
+        raise SystemExit(f"{checkpoint} was trained with another --rank or --base")
+    model.load_state_dict(learnt, strict=False)
+
+
 def _open_policy(arguments: argparse.Namespace, stages: tuple[str, ...]) -> tuple[GgufModel, Policy]:
-    source = open_model(arguments, stages)
+    source = open_model(arguments, stages, arguments.origin)
+    # What is shared out over processes must be of one precision.
+    if source.model.precision == torch.bfloat16 and not arguments.shard:
+        halve_frozen(source.model)
     if getattr(arguments, "written", False):
         return source, _writing_policy(arguments, source)
     kind = BeliefsPolicy if arguments.contract == "beliefs-1" else SlotsPolicy
@@ -140,6 +157,11 @@ def _writing_policy(arguments: argparse.Namespace, source: GgufModel) -> Writing
     return WritingPolicy(source.model, tokenizer, contract, most, sampler, arguments.thinks)
 
 
+def _fingerprint(origin: Path | None) -> str:
+    """By content: the same checkpoint may lie elsewhere when a run goes on."""
+    return hashlib.sha256(origin.read_bytes()).hexdigest()[:16] if origin else ""
+
+
 def _rules(arguments: argparse.Namespace) -> dict[str, Any]:
     """`beliefs-1` acts by the rules of `slots-2`."""
     return load_contract("slots-1" if arguments.contract == "slots-1" else "slots-2")
@@ -147,7 +169,13 @@ def _rules(arguments: argparse.Namespace) -> dict[str, Any]:
 
 def _sft(arguments: argparse.Namespace) -> None:
     _, policy = _open_policy(arguments, ())
-    settings = SftSettings(arguments.steps, arguments.episodes, arguments.learning_rate, seed=arguments.seed)
+    settings = SftSettings(
+        arguments.steps,
+        arguments.episodes,
+        arguments.learning_rate,
+        seed=arguments.seed,
+        origin=_fingerprint(arguments.origin),
+    )
     _show(train_sft(policy, WHOLE_WORLD, _rules(arguments), settings, arguments.out))
 
 
@@ -160,6 +188,7 @@ def _grpo(arguments: argparse.Namespace) -> None:
         reward=arguments.reward,
         filter=arguments.filter,
         seed=arguments.seed,
+        origin=_fingerprint(arguments.origin),
     )
     _show(train_grpo(policy, WHOLE_WORLD, _rules(arguments), settings, arguments.out))
 
