@@ -7,13 +7,14 @@ from typing import Any, Protocol
 import torch
 from torch import Tensor
 
-from .contract.beliefs import card_branch, expected_of, grade_segments, problem_prefix, spread_over_levels
+from .contract.beliefs import card_branch, grade_segments, problem_prefix, spread_over_levels
 from .contract.load import Contract
 from .contract.phrase import phrase_preference
 from .contract.render import PromptInput, choice_segments, deliver_card, render_prompt, slot_card, thought_segments
 from .model import Decoder
 from .packing import Tree, branch_log_probabilities, choice_log_probabilities
 from .tokenizer import TextTokenizer
+from .traced import Number, Traced, slopes
 from .world.decide import Beliefs, outlooks, true_beliefs
 from .world.episode import Run
 
@@ -73,26 +74,36 @@ class BeliefsPolicy:
         encode = self._tokenizer.encode_segments
         return Tree(encode(prefix), [encode(branch) for branch in branches])
 
-    def beliefs(self, run: Run, grades: Tensor) -> Beliefs:
-        """grades: [slots, grades] log-probabilities."""
-        contract = self._contract
-        shares = grades.exp().double()
-        table = shares.unbind() if grades.requires_grad else shares.tolist()
-        chances, gains = [], []
-        for slot, row in zip(run.episode.slots, table, strict=True):
-            answers = slot.role == "answer"
-            chances.append(spread_over_levels(expected_of(row, contract["chances"]), contract["levels"]))
-            gains.append(1.0 if answers else expected_of(row, contract["gains"]))
-        return Beliefs(chances, gains)
-
     def log_probabilities(self, turns: Sequence[Turn]) -> list[Tensor]:
         found = []
         for turn, grades in zip(turns, self.grades(turns), strict=True):
-            beliefs = self.beliefs(turn.run, grades)
-            utilities = [one.utility for one in outlooks(turn.run, turn.choices, beliefs, self._contract)]
-            stacked = torch.stack([torch.as_tensor(utility, dtype=torch.float64) for utility in utilities])
-            found.append((stacked / self._contract["temperature"]).log_softmax(-1))
+            utilities = self._utilities(turn, self._means(turn.run, grades))
+            found.append((utilities / self._contract["temperature"]).log_softmax(-1))
         return found
+
+    def _means(self, run: Run, grades: Tensor) -> Tensor:
+        """What the grades stand for on average: an answerer's chance, a helper's gain. [slots, grades] -> [slots]"""
+        contract = self._contract
+        stops = [contract["chances" if slot.role == "answer" else "gains"] for slot in run.episode.slots]
+        return (grades.exp().double() * torch.tensor(stops, dtype=torch.float64)).sum(-1)
+
+    def _utilities(self, turn: Turn, means: Tensor) -> Tensor:
+        """Of the choices, with the search's gradient by the means of the slots. [slots] -> [choices]"""
+        if not means.requires_grad:
+            return torch.tensor([float(one) for one in self._search(turn, means.tolist())], dtype=torch.float64)
+        given = [Traced(mean) for mean in means.tolist()]
+        found = self._search(turn, given)
+        values = torch.tensor([float(one) for one in found], dtype=torch.float64)
+        by_means = torch.tensor([slopes(one, given) for one in found], dtype=torch.float64)
+        return values + by_means @ (means - means.detach())
+
+    def _search(self, turn: Turn, means: Sequence[Number]) -> list[Number]:
+        contract, slots = self._contract, turn.run.episode.slots
+        answers = [slot.role == "answer" for slot in slots]
+        each = list(zip(means, answers, strict=True))
+        chances = [spread_over_levels(mean, contract["levels"]) if answer else () for mean, answer in each]
+        gains = [1.0 if answer else mean for mean, answer in each]
+        return [one.utility for one in outlooks(turn.run, turn.choices, Beliefs(chances, gains), contract)]
 
     def warm_start_loss(self, turns: Sequence[Turn]) -> Tensor:
         """Cross-entropy to grades whose mean is the true chance (or gain) of each slot."""

@@ -1,6 +1,7 @@
 """Every tensor of a training step lies where the model does. There is no GPU here: tensors of another device without
 values stand for one, and an operation on two devices fails as it would there."""
 
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -37,6 +38,8 @@ METADATA = tiny_tokenizer(BELIEFS["grades"] * 50 + ["Is good at everything. Prob
 TOKENIZER = TextTokenizer(METADATA)
 Loss = Callable[[Decoder], torch.Tensor]
 FAR = torch.device("meta")
+# What comes back to the CPU are log-probabilities: here of five grades, all alike.
+EVEN = -math.log(5)
 # Indices may come from the CPU on a GPU too.
 INDEXING = {torch.ops.aten.index.Tensor, torch.ops.aten._unsafe_index.Tensor, torch.ops.aten.index_put.default}
 
@@ -51,7 +54,7 @@ class FarDevice(TorchDispatchMode):
         tensors = [one for one in tree_leaves((arguments, named)) if isinstance(one, torch.Tensor)]
         moves = operation in (torch.ops.aten._to_copy.default, torch.ops.aten.copy_.default)
         if moves and named.get("device") == torch.device("cpu"):
-            return torch.zeros_like(tensors[0], device="cpu", dtype=named.get("dtype"))
+            return torch.full_like(tensors[0], EVEN, device="cpu", dtype=named.get("dtype"))
         devices = {one.device for one in tensors if one.dim() > 0}
         if len(devices) > 1 and not moves and operation not in INDEXING:
             raise RuntimeError(f"{operation} got tensors of more than one device")

@@ -1,11 +1,11 @@
-"""Bayes' rule over attempts. Numbers may be floats or torch scalars: the arithmetic is the same, and differentiable."""
+"""Bayes' rule over attempts. Numbers may be floats or `traced`: the arithmetic is the same, and differentiable."""
 
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import Any
 
-# A float, or a torch scalar where training needs its gradient.
+# A float, or one that remembers what it was computed from where training needs its gradient.
 Number = Any
 # Chance of a right answer at each level of difficulty, the levels in one order for every slot.
 Chances = Sequence[Number]

@@ -1,4 +1,4 @@
-"""Expected-utility search of depth two: twin of the gateway's, over floats or over torch scalars with a gradient.
+"""Expected-utility search of depth two: twin of the gateway's, over floats or over numbers with a gradient (`traced`).
 
 Answers and deliveries stand for themselves, a preparation for the best answer after it, an attempt for what it and one
 more attempt may show by agreeing or not. Prices and waits add up along the path, whatever came of them.
@@ -199,14 +199,21 @@ def _after_attempt(node: _Node, option: UtilityOption, search: _Search, ahead: i
         for at, group in enumerate(node.groups)
     ]
     told.append(replace(child, groups=(*node.groups, fresh)))
-    likelihoods = [search.weigh(branch).likelihood for branch in told]
-    total = sum(likelihoods)
-    # Where answers cannot be compared, further attempts would teach nothing either.
+    agreements = [search.weigh(branch) for branch in told]
+    total = sum(agreement.likelihood for agreement in agreements)
     branches = [
-        *((search.comparable * value / total, branch, ahead) for value, branch in zip(likelihoods, told, strict=True)),
-        (1 - search.comparable, replace(child, loose=(*node.loose, fresh)), 0),
+        (search.comparable * agreement.likelihood / total, branch, agreement, ahead)
+        for branch, agreement in zip(told, agreements, strict=True)
     ]
-    outlooks = [(chance, _best_from(branch, search, more)) for chance, branch, more in branches if chance > 0]
+    if search.comparable < 1:
+        # Where answers cannot be compared, further attempts would teach nothing either.
+        apart = replace(child, loose=(*node.loose, fresh))
+        branches.append((1 - search.comparable, apart, search.weigh(apart), 0))
+    outlooks = [
+        (chance, _best_from(branch, agreement, search, more))
+        for chance, branch, agreement, more in branches
+        if chance > 0
+    ]
     return Outlook(
         sum(chance * outlook.utility for chance, outlook in outlooks),
         sum(chance * outlook.p_right for chance, outlook in outlooks),
@@ -217,17 +224,16 @@ def _joined(group: _AttemptGroup, option: UtilityOption) -> _AttemptGroup:
     return replace(group, members=(*group.members, option.chances))
 
 
-def _best_from(node: _Node, search: _Search, ahead: int) -> Outlook:
-    stopped = _best_end(node, search)
+def _best_from(node: _Node, agreement: Agreement, search: _Search, ahead: int) -> Outlook:
+    stopped = _best_end(node, agreement, search)
     if ahead == 0 or node.turns_left < 2 or node.attempts_left < 1:
         return stopped
     further = [option for option in search.attempts if option.id not in node.tried]
     return _best(stopped, [_after_attempt(node, option, search, ahead - 1) for option in further])
 
 
-def _best_end(node: _Node, search: _Search) -> Outlook:
+def _best_end(node: _Node, agreement: Agreement, search: _Search) -> Outlook:
     """Deliver the best attempt, or have somebody else answer for good."""
-    agreement = search.weigh(node)
     loose = [_expected(group.members[0], agreement.levels) for group in node.loose]
     delivered = search.outlook(max([0.0, *agreement.right, *loose]), node.path)
     answers = [
