@@ -16,6 +16,7 @@ import torch
 
 from .contract.load import Contract
 from .detectors import GroupTrace, RunTrace, degenerate_shares
+from .episodes import EpisodeSource
 from .filters import Kept, component_filter, paper_filter
 from .journal import Journal
 from .model import Decoder
@@ -25,7 +26,7 @@ from .reward import Array, Group, Preference, RunningSpread, advantages
 from .rollout import Rollout
 from .sharding import begin_step, clip_gradients, sum_gradients
 from .world.decide import realised_utility
-from .world.episode import Episode, Run, fresh_episode
+from .world.episode import Episode, Run
 from .world.roster import WorldShape
 from .written import WritingPolicy, play_written, written_backward
 
@@ -45,6 +46,8 @@ class GrpoSettings:
     checkpoint_every: int = 10
     # Fingerprint of the checkpoint that the weights come from, where it is of another folder.
     origin: str = ""
+    # Share of episodes that replay recorded outcomes.
+    recorded: float = 0.0
 
 
 @dataclass(frozen=True)
@@ -95,10 +98,11 @@ def reinforce(model: Decoder, play_step: Callable[[int], Batch], settings: GrpoS
 
 def train_grpo(policy: Policy, shape: WorldShape, contract: Contract, settings: GrpoSettings, folder: Path) -> Journal:
     player = play_written if isinstance(policy, WritingPolicy) else play
+    source = EpisodeSource(shape, settings.recorded)
 
     def play_step(step: int) -> Batch:
         rng = np.random.default_rng([settings.seed, 1, step])
-        episodes = [fresh_episode(rng, shape) for _ in range(settings.episodes)]
+        episodes = [source.fresh(rng) for _ in range(settings.episodes)]
         if isinstance(policy, WritingPolicy):
             policy.sampler.take_weights(policy.model)
         groups = player(policy, episodes, settings.rollouts, contract, rng)

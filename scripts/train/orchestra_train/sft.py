@@ -16,12 +16,13 @@ import torch
 from torch import Tensor
 
 from .contract.load import Contract
+from .episodes import EpisodeSource
 from .journal import Journal
 from .model import Decoder
 from .policy import Policy, Turn
 from .processes import own_part, sum_values
 from .sharding import begin_step, clip_gradients, sum_gradients
-from .world.episode import Run, fresh_episode
+from .world.episode import Episode, Run, fresh_episode
 from .world.roster import WorldShape
 
 Example = TypeVar("Example")
@@ -38,6 +39,8 @@ class SftSettings:
     checkpoint_every: int = 50
     # Fingerprint of the checkpoint that the weights come from, where it is of another folder.
     origin: str = ""
+    # Share of episodes that replay recorded outcomes.
+    recorded: float = 0.0
 
 
 class Pupil(Protocol[Example]):
@@ -53,7 +56,8 @@ class Pupil(Protocol[Example]):
 
 def train_sft(policy: Policy, shape: WorldShape, contract: Contract, settings: SftSettings, folder: Path) -> Journal:
     """`contract` holds the rules of the run (attempts, budgets); the policy renders by its own."""
-    return imitate(policy, lambda rng: random_turn(rng, shape, contract), settings, folder)
+    source = EpisodeSource(shape, settings.recorded)
+    return imitate(policy, lambda rng: turn_within(source.fresh(rng), contract, rng), settings, folder)
 
 
 def imitate(
@@ -92,8 +96,13 @@ def imitate(
 
 
 def random_turn(rng: np.random.Generator, shape: WorldShape, contract: Contract) -> Turn:
-    """A turn of a random walk through a fresh episode, the first one most often."""
-    run = Run(fresh_episode(rng, shape), contract, rng)
+    """Of a fresh episode of the world."""
+    return turn_within(fresh_episode(rng, shape), contract, rng)
+
+
+def turn_within(episode: Episode, contract: Contract, rng: np.random.Generator) -> Turn:
+    """A turn of a random walk through the episode, the first one most often."""
+    run = Run(episode, contract, rng)
     turn = Turn(copy.copy(run), run.choices())
     while rng.random() < 0.4:
         run.step(turn.choices[rng.integers(len(turn.choices))])

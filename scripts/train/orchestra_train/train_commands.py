@@ -80,9 +80,16 @@ def _training_parser(commands: Any, name: str, words: str) -> argparse.ArgumentP
     parser.add_argument("--from", dest="origin", type=Path, help="checkpoint to start from, such as that of `cards`")
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--episodes", type=int, default=8, help="a step")
+    parser.add_argument("--recorded", type=_share, default=0.0, help="share of episodes that replay recorded outcomes")
     parser.add_argument("--learning-rate", type=float, default=3e-4)
     parser.add_argument("--seed", type=int, default=1)
     return parser
+
+
+def _share(text: str) -> float:
+    if not 0 <= float(text) <= 1:
+        raise argparse.ArgumentTypeError(f"{text} is no share of one")
+    return float(text)
 
 
 def _add_policy_arguments(parser: argparse.ArgumentParser) -> None:
@@ -175,6 +182,7 @@ def _sft(arguments: argparse.Namespace) -> None:
         arguments.learning_rate,
         seed=arguments.seed,
         origin=_fingerprint(arguments.origin),
+        recorded=arguments.recorded,
     )
     _show(train_sft(policy, WHOLE_WORLD, _rules(arguments), settings, arguments.out))
 
@@ -189,6 +197,7 @@ def _grpo(arguments: argparse.Namespace) -> None:
         filter=arguments.filter,
         seed=arguments.seed,
         origin=_fingerprint(arguments.origin),
+        recorded=arguments.recorded,
     )
     _show(train_grpo(policy, WHOLE_WORLD, _rules(arguments), settings, arguments.out))
 

@@ -18,7 +18,7 @@ from ..contract.expected_utility import (
 )
 from ..contract.load import Contract
 from .episode import COINCIDENCE, Episode, Run
-from .roster import LEVELS, NAMES, PRIVACY_CLASSES
+from .roster import LEVELS, NAMES, PRIVACY_CLASSES, WorldSlot
 
 
 @dataclass(frozen=True)
@@ -35,13 +35,15 @@ Believe = Callable[[Run], Beliefs]
 def true_beliefs(run: Run) -> Beliefs:
     """What the generative model knows before the dice fall: skill and domain, not level nor luck."""
     episode = run.episode
-    domain = NAMES.index(episode.domain)
     chances = np.minimum(1 - 1e-6, episode.chances * run.gain)
-    gains = [
-        float(slot.gains[domain]) if slot.role != "enhance_reasoning" or not run.evidence["codeRuns"] else 1.0
-        for slot in episode.slots
-    ]
-    return Beliefs(chances.tolist(), gains)
+    return Beliefs(chances.tolist(), [_true_gain(run, slot) for slot in episode.slots])
+
+
+def _true_gain(run: Run, slot: WorldSlot) -> float:
+    """Domains of recorded episodes are not the world's: there nobody helps."""
+    if slot.role == "answer" or (slot.role == "enhance_reasoning" and run.evidence["codeRuns"]):
+        return 1.0
+    return float(slot.gains[NAMES.index(run.episode.domain)])
 
 
 def outlooks(run: Run, choices: list[dict[str, Any]], beliefs: Beliefs, contract: Contract) -> list[Outlook]:

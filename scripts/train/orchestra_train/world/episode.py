@@ -44,10 +44,12 @@ class Episode:
     failures: float
     comparable: bool = True
     down: frozenset[str] = frozenset()
+    # What happened is on record, and happens again.
+    recorded: bool = False
 
     def again(self, rng: Rng) -> "Episode":
         """The same problem and tools on another day: what is left to chance falls anew."""
-        return replace(self, luck=rng.random(len(self.slots)))
+        return self if self.recorded else replace(self, luck=rng.random(len(self.slots)))
 
     def among(self, slot_ids: Collection[str]) -> "Episode":
         """The same problem with some of its tools, such as those that limits admit."""

@@ -2,14 +2,16 @@
 
 import gzip
 import json
+import math
 from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
 
+from ..contract.beliefs import LEAST_CHANCE, spread_over_levels
 from ..replay import replay_folder
 from .episode import AXES, PROFILES, Episode
-from .roster import NAMES, WorldSlot
+from .roster import LEVELS, NAMES, WorldSlot
 
 # No record holds latency: a second, and fifty tokens a second.
 START_MS, MS_PER_TOKEN = 1000.0, 20.0
@@ -21,7 +23,10 @@ _PRIVACY = {"local": "local", "self-hosted": "self_hosted", "third-party": "any"
 
 @dataclass(frozen=True)
 class RecordedPack:
-    """One split of one pack, default roster. correct, tokens, classes: [items, models]; classes may be None."""
+    """One split of one pack, default roster. Arrays are [items, models]; all but `correct` may be None.
+
+    `rates` tell how often the model is right on such items.
+    """
 
     items: list[dict[str, Any]]
     models: list[dict[str, Any]]
@@ -29,6 +34,7 @@ class RecordedPack:
     correct: np.ndarray
     tokens: np.ndarray | None
     classes: np.ndarray | None
+    rates: np.ndarray | None = None
 
 
 def read_recorded(pack: str, split: str, card: str = "verbal") -> RecordedPack:
@@ -53,38 +59,48 @@ def read_recorded(pack: str, split: str, card: str = "verbal") -> RecordedPack:
 
 
 def recorded_episode(pack: RecordedPack, row: int, rng: np.random.Generator, most_slots: int = 8) -> Episode:
-    """A random part of the roster on one item; the recorded outcome is certain, so chances are 0 or 1."""
+    """A random part of the roster on one item; what happened is certain, whatever was likely.
+
+    Chances are told by the rates; without them they are 0 or 1, as it happened.
+    """
     known = np.flatnonzero(pack.correct[row] >= 0)
     columns = rng.permutation(known)[: rng.integers(min(3, len(known)), min(most_slots, len(known)) + 1)]
     profile = list(PROFILES)[rng.integers(len(PROFILES))]
-    right = pack.correct[row, columns].astype(float)
+    right = pack.correct[row, columns] > 0
     item = pack.items[row]
+    if pack.rates is None:
+        chances = np.repeat(right[:, None].astype(float), len(LEVELS), 1)
+    else:
+        chances = np.array([spread_over_levels(float(rate), list(LEVELS)) for rate in pack.rates[row, columns]])
     return Episode(
         problem=item["prompt"],
         domain=item["domain"],
         level=0,
-        slots=tuple(_slot(pack, item, row, column, place) for place, column in enumerate(columns, start=1)),
-        chances=np.repeat(right[:, None], 2, 1),
-        luck=np.full(len(columns), 0.5),
+        slots=tuple(
+            _slot(pack, row, column, f"answer-{place}", float(of_slot.mean()))
+            for place, (column, of_slot) in enumerate(zip(columns, chances, strict=True), start=1)
+        ),
+        chances=chances,
+        luck=np.where(right, 0.0, 1.0),
         answers=tuple(_answers(pack, row, column) for column in columns),
         weights=dict(zip(AXES, PROFILES[profile], strict=True)),
         instruction="",
         failures=0.0,
         comparable=pack.classes is not None,
+        recorded=True,
     )
 
 
-def _slot(pack: RecordedPack, item: dict[str, Any], row: int, column: int, place: int) -> WorldSlot:
-    model = pack.models[column]
+def _slot(pack: RecordedPack, row: int, column: int, slot_id: str, chance: float) -> WorldSlot:
+    item, model = pack.items[row], pack.models[column]
     tokens = ASSUMED_TOKENS if pack.tokens is None else max(0, int(pack.tokens[row, column]))
     price = model["price"]
+    card = pack.cards[model["anon_id"]]
+    skill = math.log(max(LEAST_CHANCE, chance) / max(LEAST_CHANCE, 1 - chance))
+    skills, gains = np.full(len(NAMES), skill), np.ones(len(NAMES))
     cost = (price["input"] * item["input_tokens_sent"] + price["output"] * tokens) / 1e6
-    privacy = _PRIVACY[model["privacy_class"]]
-    nothing = np.zeros(len(NAMES))
     latency = START_MS + MS_PER_TOKEN * tokens
-    return WorldSlot(
-        f"answer-{place}", "answer", pack.cards[model["anon_id"]], nothing, nothing + 1, cost, latency, privacy
-    )
+    return WorldSlot(slot_id, "answer", card, skills, gains, cost, latency, _PRIVACY[model["privacy_class"]])
 
 
 def _answers(pack: RecordedPack, row: int, column: int) -> tuple[str, str]:
