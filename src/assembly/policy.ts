@@ -1,6 +1,7 @@
 import { loadBeliefs, loadContract } from '../contract/load.ts';
 import { findModel } from '../inference/downloads/catalog.ts';
 import type { InferenceEngine } from '../inference/engine.ts';
+import { trainedContractHash } from '../inference/gguf-file.ts';
 import { createEstimatePolicy } from '../router/policies/estimate.ts';
 import { createJudgePolicy } from '../router/policies/judge.ts';
 import { createLlamaPolicy } from '../router/policies/llama.ts';
@@ -98,15 +99,22 @@ export async function openLlama(
     await engine.close();
     throw new ConfigError([`policy.contract: ${model} speaks ${facts.contract}: leave it out`]);
   }
+  const shared = { name: model, engine };
+  const contract = facts.contract === 'beliefs-1' ? loadBeliefs() : loadContract(facts.contract);
   const policy =
-    facts.contract === 'beliefs-1'
-      ? createJudgePolicy({ name: model, engine, contract: loadBeliefs(), decisionMs, ...knowledge })
-      : createLlamaPolicy({
-          name: model,
-          engine,
-          contract: loadContract(facts.contract),
-          thoughtTokens: thought ?? facts.thoughtTokens,
-        });
+    'questions' in contract
+      ? createJudgePolicy({ ...shared, contract, decisionMs, ...knowledge })
+      : createLlamaPolicy({ ...shared, contract, thoughtTokens: thought ?? facts.thoughtTokens });
   const trained = found.entry?.policy?.trained === false ? ', which was not trained to route: for demonstration' : '';
-  return { policy, engine, note: `policy: ${opened.note}${trained}` };
+  const weights = engine.info.adapter?.path ?? found.path;
+  const other = otherContractNote(await trainedContractHash(weights), contract.hash);
+  return { policy, engine, note: `policy: ${opened.note}${trained}${other}` };
+}
+
+/** Weights read prompts of another contract without complaint, and worse: so it is said. */
+export function otherContractNote(trainedHash: string | undefined, servedHash: string): string {
+  if (trainedHash === undefined || trainedHash === servedHash) return '';
+  const short = (hash: string): string => hash.slice(0, 12);
+  const both = `contract ${short(trainedHash)}, while ${short(servedHash)} is served`;
+  return `; WARNING: it was trained with ${both}: where prompts differ it chooses worse until it is trained again`;
 }

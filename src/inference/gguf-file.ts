@@ -1,5 +1,6 @@
 import { open } from 'node:fs/promises';
 import { type GgufFileInfo, readGgufFileInfo } from 'node-llama-cpp';
+import { z } from 'zod';
 import { EngineFailure } from './engine.ts';
 
 /** What the header of a weights file says, read before llama.cpp sees it, whose own errors say nothing. */
@@ -31,6 +32,13 @@ export async function checkAdapterFile(path: string, architecture: string): Prom
   if (!isAdapter(info)) throw unusable(path, 'it is no adapter');
   const own = architectureOf(info);
   if (own !== architecture) throw unusable(path, `it is an adapter for ${own}, but the model is ${architecture}`);
+}
+
+/** The contract that weights say they were trained with, as the trainer writes it; weights of others say nothing. */
+export async function trainedContractHash(path: string): Promise<string | undefined> {
+  const { metadata } = (await readInfo(path)).info;
+  const own: unknown = 'orchestra' in metadata ? metadata.orchestra : undefined;
+  return z.object({ contract_hash: z.string() }).safeParse(own).data?.contract_hash;
 }
 
 const architectureOf = ({ metadata }: GgufFileInfo): string => String(metadata.general.architecture);

@@ -16,7 +16,9 @@ FORMATS = {
     "F16": (GGMLQuantizationType.F16, gguf.LlamaFileType.MOSTLY_F16),
     "Q8_0": (GGMLQuantizationType.Q8_0, gguf.LlamaFileType.MOSTLY_Q8_0),
 }
-_OURS = ("GGUF.", "general.architecture", "general.file_type", "general.quantization_version")
+# Which contract the weights were trained with; the gateway warns where it serves another.
+TRAINED_WITH = "orchestra.contract_hash"
+_OURS = ("GGUF.", "general.architecture", "general.file_type", "general.quantization_version", TRAINED_WITH)
 
 
 @dataclass(frozen=True)
@@ -51,12 +53,14 @@ def tiny_model(architecture: str, tokenizer: dict[str, Any], seed: int, **shape:
     return GgufModel(random_model(config, seed), {**shape_metadata(config), **tokenizer})
 
 
-def write_model(source: GgufModel, path: Path, file_format: str) -> None:
+def write_model(source: GgufModel, path: Path, file_format: str, contract_hash: str | None = None) -> None:
     """The whole model, adapters merged in float32 and quantised once."""
     weight_type, file_type = FORMATS[file_format]
     writer = GGUFWriter(path, source.model.config.architecture)
     writer.add_file_type(file_type)
     _add_metadata(writer, source.metadata)
+    if contract_hash:
+        writer.add_string(TRAINED_WITH, contract_hash)
     merged = {f"{name}.weight": part.merged() for name, part in source.model.projections().items()}
     for name, parameter in source.model.state_dict().items():
         if "lora_" in name:
@@ -66,11 +70,12 @@ def write_model(source: GgufModel, path: Path, file_format: str) -> None:
     _finish(writer)
 
 
-def write_adapter(source: GgufModel, path: Path) -> None:
+def write_adapter(source: GgufModel, path: Path, contract_hash: str) -> None:
     """The adapter alone, half precision, for use on the untouched base file."""
     writer = GGUFWriter(path, source.model.config.architecture)
     writer.add_type("adapter")
     writer.add_string("adapter.type", "lora")
+    writer.add_string(TRAINED_WITH, contract_hash)
     alphas = set()
     for name, part in source.model.projections().items():
         if part.lora_a is None or part.lora_b is None:

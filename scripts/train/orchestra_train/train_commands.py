@@ -212,10 +212,11 @@ def _export(arguments: argparse.Namespace) -> None:
     if not any((arguments.out / f"{stage}.pt").exists() for stage in ("sft", "grpo")):
         raise SystemExit(f"nothing was trained in {arguments.out}")
     source = open_model(arguments, ("sft", "grpo"))
+    trained_with = load_contract(arguments.contract)["hash"]
     if arguments.format == "adapter":
-        write_adapter(source, arguments.file)
+        write_adapter(source, arguments.file, trained_with)
     else:
-        write_model(source, arguments.file, arguments.format)
+        write_model(source, arguments.file, arguments.format, trained_with)
     print(arguments.file)
 
 

@@ -43,7 +43,7 @@ def export(source: GgufModel, file_format: str, folder: Path) -> dict[str, Path]
     add_adapter(source.model, rank=4, alpha=8)
     for part in source.model.projections().values():
         torch.nn.init.normal_(part.lora_b, std=0.1)
-    write_adapter(source, adapter)
+    write_adapter(source, adapter, BELIEFS["hash"])
     return {"model": model, "adapter": adapter}
 
 

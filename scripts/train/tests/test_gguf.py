@@ -99,7 +99,7 @@ def test_an_adapter_on_the_base_file_equals_the_adapted_model(architecture: str,
     add_adapter(source.model, rank=4, alpha=8)
     for part in source.model.projections().values():
         torch.nn.init.normal_(part.lora_b, std=0.1)
-    write_adapter(source, adapter)
+    write_adapter(source, adapter, "f00d")
     adapted = ask_engine(base, [], adapter=str(adapter), prompt=prompt, greedy=8)
     assert max(differences(source, adapted, prompt)) < 0.05
     assert max(differences(source, ask_engine(base, [], prompt=prompt, greedy=8), prompt)) > 0.3

@@ -4,6 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { contractHash } from '../../../src/contract/load.ts';
 import { findModel, listDownloads, readDownloads } from '../../../src/inference/downloads/catalog.ts';
 import { type DownloadEntry, downloadsSchema } from '../../../src/inference/downloads/entry.ts';
+import { trainedContractHash } from '../../../src/inference/gguf-file.ts';
 import { sha256OfFile } from '../../../src/inference/weights-hash.ts';
 import { hubEntry, temporaryFolder, weights } from './hub.ts';
 
@@ -34,9 +35,10 @@ test('what is bundled is here, with the size and the hash that its entry names',
   }
 });
 
-test('the bundled policy was trained on the contract that is served', () => {
-  const entry = readDownloads().find(({ id }) => id === 'card-reader');
-  expect(entry?.policy?.contractHash).toBe(contractHash());
+test('the bundled policy was trained on the contract that is served, as its entry and its file say', async () => {
+  const bundled = (await listDownloads('/nowhere')).find(({ entry }) => entry.id === 'card-reader');
+  expect(bundled?.entry.policy?.contractHash).toBe(contractHash());
+  expect(await trainedContractHash(bundled?.path ?? '')).toBe(contractHash());
 });
 
 test('a list says which files are here', async () => {
