@@ -12,7 +12,7 @@ from .contract.load import load_contract
 from .device import add_device_arguments, pick_device, place
 from .gguf_file import GgufModel, write_adapter
 from .hf_file import read_base
-from .model import add_adapter, freeze_adapters
+from .model import add_adapter, compile_blocks, freeze_adapters
 from .reading.evaluate import evaluate_choices
 from .reading.outcomes import PACKS, fit_chances, read_outcomes, unlikelihood
 from .reading.reader import Reader, halve_frozen
@@ -25,12 +25,15 @@ def add_card_commands(commands: Any) -> None:
     train = commands.add_parser("cards", help="teach a base model to read cards (beliefs-1), as an adapter")
     add_card_arguments(train)
     train.add_argument("--steps", type=int, required=True)
-    train.add_argument("--problems", type=int, default=3, help="a step")
-    train.add_argument("--cards", type=int, default=4, help="a problem")
+    train.add_argument("--lists-first", type=int, default=350, help="steps of lists alone, before those of cards")
+    train.add_argument("--problems", type=int, default=1, help="a step")
+    train.add_argument("--cards", type=int, default=5, help="a problem")
     train.add_argument("--learning-rate", type=float, default=5e-4)
     train.add_argument("--outcomes", type=float, default=0.0, help="share of problems with recorded outcomes")
+    train.add_argument("--wishes", type=float, default=0.2, help="share of the others that are wishes")
     train.add_argument("--start", type=float, default=0.0, help="where the curriculum begins, up to 1")
     train.add_argument("--frozen-layers", type=int, default=0, help="first layers whose adapters do not learn")
+    train.add_argument("--compile", action="store_true", help="a sixth faster; needs a C++ compiler")
     train.add_argument("--seed", type=int, default=1)
     train.set_defaults(run=_train)
 
@@ -68,6 +71,8 @@ def open_reader(arguments: argparse.Namespace, checkpoint: Path | None) -> tuple
 def _train(arguments: argparse.Namespace) -> None:
     source, reader = open_reader(arguments, arguments.origin)
     freeze_adapters(source.model, arguments.frozen_layers)
+    if arguments.compile:
+        compile_blocks(source.model)
     settings = CardSettings(
         arguments.steps,
         arguments.problems,
@@ -76,6 +81,8 @@ def _train(arguments: argparse.Namespace) -> None:
         arguments.seed,
         start=arguments.start,
         outcomes=arguments.outcomes,
+        wishes=arguments.wishes,
+        lists_first=0 if arguments.origin else arguments.lists_first,
     )
     print(train_cards(reader, settings, arguments.out, origin=arguments.origin).plot())
 
@@ -91,7 +98,7 @@ def _report(arguments: argparse.Namespace) -> None:
     for pack in PACKS if arguments.items else ():
         figures[pack] = outcome_figures(reader, pack, arguments.items)
     if arguments.adapter:
-        write_adapter(source, arguments.adapter)
+        write_adapter(source, arguments.adapter, reader.contract["hash"])
     print(json.dumps(figures, indent=1))
 
 

@@ -276,6 +276,12 @@ def freeze_adapters(model: Decoder, layers: int) -> None:
         block.requires_grad_(False)
 
 
+def compile_blocks(model: Decoder) -> None:
+    """For rows of any length; parameters keep their names."""
+    for block in model.blk:
+        block.compile(dynamic=True)
+
+
 def add_adapter(model: Decoder, rank: int, alpha: float) -> None:
     """Freezes everything and gives each projection of the blocks a low-rank adapter."""
     model.requires_grad_(False)

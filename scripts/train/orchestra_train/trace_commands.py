@@ -3,7 +3,6 @@
 import argparse
 import hashlib
 import json
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -77,8 +76,14 @@ def _train(arguments: argparse.Namespace, readings: list[Reading]) -> dict[str, 
     learnt = [one for one in readings if one.problem not in held]
     _, reader = open_reader(arguments, arguments.origin)
     before = _nats(reader, tested)
-    settings = CardSettings(arguments.steps, learning_rate=arguments.learning_rate, seed=arguments.seed, start=1.0)
-    settings = replace(settings, check_every=max(1, arguments.steps))
+    settings = CardSettings(
+        arguments.steps,
+        problems=4,
+        learning_rate=arguments.learning_rate,
+        seed=arguments.seed,
+        check_every=max(1, arguments.steps),
+        start=1.0,
+    )
     train_cards(reader, settings, arguments.out, TracedSource(learnt, arguments.share))
     return {"held_out": len(tested), "nats_before": before, "nats_after": _nats(reader, tested)}
 

@@ -1,17 +1,24 @@
 """Cards mean what they say, training never sees what evaluation holds back, and a run of card reading goes on."""
 
+import json
+import os
 import re
+import shutil
+import subprocess
+import sys
+from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
 import torch
+from gguf import GGUFReader
 
 from orchestra_train.contract.evidence import no_evidence
 from orchestra_train.contract.load import load_contract
 from orchestra_train.device import place
-from orchestra_train.gguf_file import tiny_model
-from orchestra_train.model import add_adapter, freeze_adapters
+from orchestra_train.gguf_file import tiny_model, write_model
+from orchestra_train.model import add_adapter, compile_blocks, freeze_adapters
 from orchestra_train.reading.cards import CHANCES, OVERALL, Card, CardShape, Statement, fresh_card, read_card
 from orchestra_train.reading.evaluate import Choosing, evaluate_choices, utilities_of, weights_of
 from orchestra_train.reading.hints import Probes, figures_of, hints_of
@@ -27,6 +34,7 @@ from orchestra_train.reading.train import (
     Example,
     ExampleSource,
     fresh_example,
+    rate_at,
     train_cards,
 )
 from orchestra_train.reading.wishes import STRENGTHS, UNSPOKEN, fresh_wish
@@ -35,6 +43,7 @@ from orchestra_train.tokenizer import TextTokenizer, tiny_tokenizer
 
 BELIEFS, RULES = load_contract("beliefs-1"), load_contract("slots-2")
 TOKENIZER = tiny_tokenizer(BELIEFS["grades"] * 50 + ["Good at sums. Problem: how many?"] * 20, 350)
+CONFIGS = Path(__file__).parents[1] / "configs"
 SEEN = [name for name in SUBJECTS if name not in HIDDEN]
 OWN_TASKS = ProblemSource({}, unseen=False)
 
@@ -202,33 +211,58 @@ def test_reading_midway_gives_the_same_grades_and_hints_that_can_be_learnt() -> 
 def test_cards_grow_only_while_the_reader_keeps_up() -> None:
     curriculum = Curriculum(level=0.2)
     for _ in range(100):
-        curriculum.advance(0.5)
+        curriculum.advance(0.5, 3)
     assert curriculum.level == 0.2
     for _ in range(300):
-        curriculum.advance(0.95)
+        curriculum.advance(0.95, 3)
+    assert curriculum.level == 1.0
+
+
+def test_cards_of_every_kind_come_up_however_badly_the_reader_does() -> None:
+    curriculum = Curriculum(level=0.0)
+    for part in (0.1, 0.3):
+        curriculum.reach(part)
+        assert curriculum.level == 0
+    curriculum.reach(0.5)
+    assert 0.4 < curriculum.level < 0.7
+    curriculum.reach(0.4)
+    assert curriculum.level > 0.4
+    curriculum.reach(0.7)
     assert curriculum.level == 1.0
 
 
 def test_a_killed_run_goes_on_with_the_same_losses(tmp_path: Path) -> None:
-    settings = CardSettings(6, problems=2, cards=2, checkpoint_every=3, check_every=99)
+    settings = CardSettings(4, problems=2, cards=2, checkpoint_every=3, check_every=99, lists_first=2)
 
-    def losses(source: ExampleSource = fresh_example, folder: str = "whole") -> list[float]:
+    def losses(source: ExampleSource = fresh_example, folder: str = "whole") -> list[tuple[float | None, float]]:
         torch.manual_seed(3)
-        return [line["loss"] for line in train_cards(fresh_reader(), settings, tmp_path / folder, source).read()]
+        lines = train_cards(fresh_reader(), settings, tmp_path / folder, source).read()
+        return [(line.get("loss"), line["list_loss"]) for line in lines]
 
     drawn: list[Example] = []
 
     def dies(rng: np.random.Generator, told: CardSettings, level: float) -> Example:
         drawn.append(fresh_example(rng, told, level))
         # In the fifth step, after the checkpoint.
-        if len(drawn) > 8:
+        if len(drawn) > 4:
             raise KeyboardInterrupt
         return drawn[-1]
 
     with pytest.raises(KeyboardInterrupt):
         losses(dies, "killed")
     assert torch.load(tmp_path / "killed" / "cards.pt", weights_only=True)["step"] == 3
-    assert losses(folder="killed") == losses()
+    whole = losses()
+    assert losses(folder="killed") == whole
+    assert [loss is None for loss, _ in whole] == [True, True, False, False, False, False]
+
+
+def test_the_rate_falls_through_the_lists_begins_anew_for_the_cards_and_ends_near_nothing() -> None:
+    settings = CardSettings(1000, lists_first=100)
+    rates = [rate_at(step, settings) for step in range(1100)]
+    assert max(rates[:100]) > 2 and rates[99] < 1.1
+    assert rates[100] < 0.1 and max(rates[100:]) > 0.95
+    assert rates[1099] == pytest.approx(0.05)
+    assert all(later <= earlier for earlier, later in pairwise(rates[120:]))
 
 
 def test_a_run_that_goes_on_from_another_keeps_its_probes(tmp_path: Path) -> None:
@@ -258,6 +292,25 @@ def test_problems_that_the_prompt_shows_otherwise_have_hints_too(problem: str) -
     tool = Tool("answer", "Measured: law 62%; math 40%.", "any", 1.0)
     midway = read_midway(reader, Probes(32, 2), Reading(problem, "math", no_evidence(), (tool,), recorded=True))
     assert midway.hint_loss.item() > 0
+
+
+@pytest.mark.skipif(shutil.which("g++") is None, reason="torch.compile needs a C++ compiler")
+def test_compiled_blocks_read_and_learn_the_same() -> None:
+    def read(compiled: bool) -> list[torch.Tensor]:
+        torch.manual_seed(3)
+        reader = fresh_reader()
+        if compiled:
+            compile_blocks(reader.model)
+        found = []
+        for seed in range(2):
+            reading = fresh_reading(np.random.default_rng(seed), OWN_TASKS, 2 + seed, ReadingShape(), unseen=False)
+            [grades] = reader.grades([reader.tree(reading)])
+            grades[:, 0].sum().backward()
+            found.append(grades.detach())
+        return [*found, *(one.grad for one in reader.model.parameters() if one.grad is not None)]
+
+    for plain, fused in zip(read(False), read(True), strict=True):
+        assert torch.allclose(plain, fused, atol=1e-4)
 
 
 def test_frozen_layers_stay_as_they_are_and_are_in_the_checkpoint(tmp_path: Path) -> None:
@@ -304,3 +357,22 @@ def test_entries_of_recorded_cards_are_hints_and_held_out_subjects_leave_no_line
 def test_held_out_subjects_leave_a_card_wherever_they_stand() -> None:
     card = "By subject: law 9%; history 8%; math 7%; engineering 6%; health 5%; psychology 4%; law 3%. Short."
     assert HELD_OUT_ENTRIES.sub("", card) == "By subject: math 7%; health 5%. Short."
+
+
+def test_the_readers_recipe_runs_from_the_base_to_an_adapter(tmp_path: Path) -> None:
+    write_model(tiny_model("llama", TOKENIZER, seed=1, width=32, feed_forward=64), tmp_path / "base.gguf", "F32")
+    few = {"LISTS": "1", "STEPS": "2", "MORE": "1", "LAST": "1", "EPISODES": "2", "COMPILE": ""}
+    few |= {"OUTCOMES": "0", "FEWER_OUTCOMES": "0"}
+    given = {**os.environ, **few, "BASE": str(tmp_path / "base.gguf"), "OUT": str(tmp_path / "out")}
+    command = [sys.executable, "-m", "orchestra_train.cli"]
+    (tmp_path / "orchestra-train").write_text(f'#!/bin/sh\nexec {" ".join(command)} "$@"\n')
+    (tmp_path / "orchestra-train").chmod(0o755)
+    given["PATH"] = f"{tmp_path}{os.pathsep}{given['PATH']}"
+    done = subprocess.run([CONFIGS / "card-reader.sh"], env=given, capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr[-2000:]
+    assert json.loads(done.stdout[done.stdout.index("{") :])["unseen_wordings"]["episodes"] == 2
+    assert trained_with(tmp_path / "out" / "adapter.gguf") == BELIEFS["hash"]
+
+
+def trained_with(adapter: Path) -> str:
+    return GGUFReader(adapter).fields["orchestra.contract_hash"].contents()

@@ -153,7 +153,7 @@ def _hint_loss(probes: Probes, batch: Batch, matched: Tensor, read: Tensor) -> T
     odds = probes.matches(matched[batch.problem_ends], matched[batch.name_places])
     odds = odds.gather(0, batch.name_problems[None])[0]
     names = F.binary_cross_entropy_with_logits(odds, batch.meant, batch.name_weights, reduction="sum")
-    bearing_odds, grade_odds = probes.statements(read[batch.statement_places])
-    bearings = F.cross_entropy(bearing_odds, batch.bearings, reduction="none")
-    grades = -(batch.statement_grades * grade_odds.log_softmax(-1)).sum(-1)
+    bearings = F.cross_entropy(probes.bearings(read[batch.statement_places]), batch.bearings, reduction="none")
+    found = probes.grades(matched[batch.statement_places]).log_softmax(-1)
+    grades = -(batch.statement_grades * found).sum(-1)
     return names + (batch.statement_weights * bearings + batch.grade_weights * grades).sum()

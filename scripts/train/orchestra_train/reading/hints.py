@@ -1,8 +1,8 @@
 """What the reader should know on the way: which statement is meant, and what it says. For training alone.
 
 The answer at a card's end tells a small model too little about how to get there. So the middle layers are asked too:
-behind MATCHED, does this name fit this problem; behind READ, at each statement's end, does it count here, and which
-grade does it give. The probes that ask are thrown away after training; prompts and serving know nothing of them.
+behind MATCHED, does this name fit this problem, and which grade does this statement give; behind READ, does this
+statement count here. The probes that ask are thrown away after training; prompts and serving know nothing of them.
 """
 
 import re
@@ -18,7 +18,7 @@ from .rosters import Reading, as_grades, value_range
 from .subjects import SUBJECTS
 
 # Shares of the layers.
-MATCHED, READ = 0.4, 0.7
+MATCHED, READ = 0.5, 0.7
 # How a statement bears on a problem: not at all, on everything, on its group, on its very subject.
 BEARINGS = 4
 _ENTRY = re.compile(r"(?<=[:;] )([^:;%]+) (\d+)%[;.]")
@@ -66,10 +66,13 @@ class Probes(nn.Module):
         """[P, width], [N, width] -> log-odds [P, N]"""
         return self.problem(_normed(problems)) @ self.name(_normed(names)).T + self.offset
 
-    def statements(self, ends: Tensor) -> tuple[Tensor, Tensor]:
-        """[S, width] -> log-odds of the bearings [S, 4] and of the grades [S, 5]"""
-        ends = _normed(ends)
-        return self.bearing(ends), self.grade(ends)
+    def grades(self, ends: Tensor) -> Tensor:
+        """Of statements, behind MATCHED: [S, width] -> log-odds [S, 5]"""
+        return self.grade(_normed(ends))
+
+    def bearings(self, ends: Tensor) -> Tensor:
+        """Of statements, behind READ: [S, width] -> log-odds [S, 4]"""
+        return self.bearing(_normed(ends))
 
 
 def _normed(x: Tensor) -> Tensor:

@@ -54,12 +54,11 @@ def read_midway(reader: Reader, probes: Probes, reading: Reading) -> Midway:
     paths = row.add(reader.tree(reading)).branches
     inputs = batch_inputs([row], reader.model.device)
     states, seen = reader.model.midway(*inputs, {probes.matched, probes.read})
-    layers = {number: one.cpu() for number, one in seen.items()}
+    matched, read = (seen[layer][0].cpu() for layer in (probes.matched, probes.read))
     grades = reader.grades_at(states[0, [path[-1] for path in paths]])
     places = hint_places(reader, reading, paths)
     loss, figures = torch.zeros(()), {}
     if places.names:
-        matched = layers[probes.matched][0]
         odds = probes.matches(matched[[places.problem_end]], matched[places.names])[0]
         target = torch.tensor(places.meant)
         loss = loss + F.binary_cross_entropy_with_logits(odds, target)
@@ -67,19 +66,24 @@ def read_midway(reader: Reader, probes: Probes, reading: Reading) -> Midway:
         if target.any():
             figures["found"] = (odds[target > 0] > 0).float().mean().item()
     if places.statements:
-        more, bearing_right = _statement_loss(probes, layers[probes.read][0, places.statements], places.hints)
+        more, told = _statement_loss(probes, matched[places.statements], read[places.statements], places.hints)
         loss = loss + more
-        figures["bearing"] = bearing_right
+        figures |= told
     return Midway(grades, loss, figures)
 
 
-def _statement_loss(probes: Probes, ends: Tensor, hints: list[StatementHint]) -> tuple[Tensor, float]:
-    bearing_odds, grade_odds = probes.statements(ends)
+def _statement_loss(
+    probes: Probes, matched: Tensor, read: Tensor, hints: list[StatementHint]
+) -> tuple[Tensor, dict[str, float]]:
+    bearing_odds = probes.bearings(read)
     bearings, grades, graded = statement_targets(hints)
     loss = F.cross_entropy(bearing_odds, bearings)
+    figures = {"bearing": (bearing_odds.argmax(-1) == bearings).float().mean().item()}
     if graded.any():
-        loss = loss - (grades * grade_odds.log_softmax(-1)).sum(-1)[graded].mean()
-    return loss, (bearing_odds.argmax(-1) == bearings).float().mean().item()
+        found = probes.grades(matched)[graded].log_softmax(-1)
+        loss = loss - (grades[graded] * found).sum(-1).mean()
+        figures["stated"] = (found.argmax(-1) == grades[graded].argmax(-1)).float().mean().item()
+    return loss, figures
 
 
 def _problem_end(reader: Reader, reading: Reading) -> int:

@@ -1,6 +1,7 @@
 """The reader held to recorded outcomes: real questions, cards measured on other items, right or wrong as recorded."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 
@@ -53,9 +54,9 @@ def _tool(pack: RecordedPack, column: int, row: int, held_out: bool) -> Tool:
     return Tool("answer", card, PRIVACY[model["privacy_class"]], float(pack.correct[row, column]))
 
 
-def fresh_recorded(rng: Rng, count: int) -> Reading:
+def fresh_recorded(rng: Rng, count: int, cards: Sequence[str] = CARDS) -> Reading:
     """An item of a train split with a few models; long prompts and held-out subjects are passed over."""
-    pack = recorded_pack(PACKS[rng.integers(len(PACKS))], "train", CARDS[rng.integers(len(CARDS))])
+    pack = recorded_pack(PACKS[rng.integers(len(PACKS))], "train", cards[rng.integers(len(cards))])
     while True:
         item = pack.items[row := int(rng.integers(len(pack.items)))]
         if len(item["prompt"]) <= MOST_CODE_POINTS and item["domain"] not in HELD_OUT_DOMAINS:

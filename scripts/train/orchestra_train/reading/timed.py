@@ -66,7 +66,7 @@ def train_packed(
         figures = _learn_from(reader, probes, packed, numbers, settings)
         norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0).item()
         optimizer.step()
-        curriculum.advance(figures["right"])
+        curriculum.advance(figures["right"], settings.examples)
         journal.log(step, seconds=round(course.spent_s(), 2), norm=norm, level=curriculum.level, **figures)
         if (step + 1) % settings.checkpoint_every == 0:
             save(step + 1)

@@ -1,4 +1,5 @@
-"""Card reading, from the base model to an adapter: every card of every problem is a target, short cards first."""
+"""Card reading, from the base model to an adapter: first long lists of names and statements, asked of the lower layers
+alone, then cards, where every card of every problem is a target, short ones first."""
 
 import time
 from collections.abc import Callable
@@ -12,8 +13,8 @@ from torch import Tensor
 from ..journal import Journal
 from .cards import CardShape
 from .hints import Probes
+from .lists import RECORDED, fresh_list, list_loss
 from .midway import read_midway
-from .naming import fresh_naming, naming_loss
 from .outcomes import fresh_recorded, outcome_loss
 from .problems import open_subjects, problem_source
 from .reader import Reader
@@ -24,29 +25,38 @@ from .wordings import Rng
 Example = Reading | Wish
 GRADES = 5
 PROBE_RATE = 3e-3
-WISHES = 0.25
-# The curriculum: above which share it grows, how far a step, over how many steps the share is told.
-READS_WELL, GROWTH, CURRICULUM_MEMORY = 0.65, 0.01, 20
+# The curriculum: above which share it grows, how far a problem, over how many problems the share is told; a step of
+# many problems counts as a few.
+READS_WELL, GROWTH, CURRICULUM_MEMORY, A_FEW = 0.65, 0.003, 60, 3
+# Between which parts of the course it grows in any case, from nothing to everything: all kinds of cards must come up.
+GROWS_ANYWAY = (0.3, 0.65)
+# Lists alone: how many a step, and how much faster than cards they are learnt at first.
+LISTS_ALONE, HASTE = 6, 3.0
+WARM_UP, LEAST_RATE = 20, 0.05
 
 
 @dataclass(frozen=True)
 class CardSettings:
+    # Of cards; those of lists alone come before them.
     steps: int
-    problems: int = 4
-    cards: int = 6
+    problems: int = 1
+    cards: int = 5
     learning_rate: float = 5e-4
     seed: int = 1
-    checkpoint_every: int = 20
-    check_every: int = 100
-    check_problems: int = 8
+    checkpoint_every: int = 50
+    check_every: int = 250
+    check_problems: int = 16
     # Where the curriculum begins; 1 for a run that goes on from a trained adapter.
     start: float = 0.0
     # Share of examples that are recorded outcomes instead of the world's own.
     outcomes: float = 0.0
+    # Share of the others that are wishes.
+    wishes: float = 0.2
     # Weight of the hints beside the answers.
     hints: float = 0.5
-    # Lists of names a step, beside the problems.
-    namings: int = 3
+    # Lists a step, beside the problems; and steps of lists alone.
+    lists: int = 1
+    lists_first: int = 0
 
 
 def targets_of(example: Example) -> Tensor:
@@ -73,22 +83,28 @@ def shape_at(level: float) -> ReadingShape:
 def fresh_example(rng: Rng, settings: CardSettings, level: float) -> Example:
     if rng.random() < settings.outcomes:
         return fresh_recorded(rng, settings.cards)
-    if level >= 0.5 and rng.random() < WISHES:
+    if rng.random() < settings.wishes:
         return fresh_wish(rng, unseen=False)
     return fresh_reading(rng, problem_source(unseen=False), settings.cards, shape_at(level), unseen=False)
 
 
 @dataclass
 class Curriculum:
-    """Cards grow only while the reader keeps up: `right` is a running share of grades read right."""
+    """Cards grow while the reader keeps up, and later in any case: `right` is a running share of grades read right."""
 
     level: float
     right: float = 0.0
 
-    def advance(self, right: float) -> None:
-        self.right += (right - self.right) / CURRICULUM_MEMORY
+    def reach(self, part: float) -> None:
+        """`part`: of the course."""
+        first, last = GROWS_ANYWAY
+        self.level = max(self.level, min(1.0, (part - first) / (last - first)))
+
+    def advance(self, right: float, problems: int) -> None:
+        counted = min(problems, A_FEW)
+        self.right += (right - self.right) * counted / CURRICULUM_MEMORY
         if self.right > READS_WELL:
-            self.level = min(1.0, self.level + GROWTH)
+            self.level = min(1.0, self.level + GROWTH * counted)
 
 
 def card_optimizer(learnt: list[Tensor], probes: Probes, learning_rate: float) -> torch.optim.AdamW:
@@ -98,6 +114,14 @@ def card_optimizer(learnt: list[Tensor], probes: Probes, learning_rate: float) -
         {"params": list(probes.parameters()), "initial": PROBE_RATE},
     ]
     return torch.optim.AdamW(groups, betas=(0.9, 0.98), weight_decay=0.0)
+
+
+def rate_at(step: int, settings: CardSettings) -> float:
+    """Of the learning rate: lists alone go down to it from above, cards from it to almost nothing."""
+    if step < settings.lists_first:
+        return min(1.0, (step + 1) / WARM_UP) * (HASTE + (1 - HASTE) * step / settings.lists_first)
+    on_cards = step - settings.lists_first
+    return min(1.0, (on_cards + 1) / WARM_UP) * max(LEAST_RATE, 1 - on_cards / settings.steps)
 
 
 ExampleSource = Callable[[Rng, CardSettings, float], Example]
@@ -122,27 +146,32 @@ def train_cards(
     known = torch.load(origin, map_location="cpu", weights_only=True)["more"] if origin and not more else more
     probes.load_state_dict(known.get("probes", probes.state_dict()))
     curriculum = Curriculum(**more.get("curriculum", {"level": settings.start}))
-    for step in journal.steps(first, settings.steps):
+    last = settings.lists_first + settings.steps
+    for step in journal.steps(first, last):
         started = time.process_time()
         # Data are a function of seed and step alone, so a resumed run sees what the killed one would have seen.
         rng = np.random.default_rng([settings.seed, step])
-        examples = [source(rng, settings, curriculum.level) for _ in range(settings.problems)]
+        alone = step < settings.lists_first
         for group in optimizer.param_groups:
-            group["lr"] = group["initial"] * min(1.0, (step + 1) / 20) * max(0.05, 1 - step / settings.steps)
+            group["lr"] = group["initial"] * rate_at(step, settings)
         optimizer.zero_grad()
-        figures = _learn_from(reader, probes, examples, settings.hints)
-        if settings.namings:
-            figures |= _learn_names(reader, probes, rng, settings)
+        figures = {}
+        if not alone:
+            curriculum.reach((step - settings.lists_first) / settings.steps)
+            examples = [source(rng, settings, curriculum.level) for _ in range(settings.problems)]
+            figures |= _learn_from(reader, probes, examples, settings.hints)
+        if alone or settings.lists:
+            figures |= _learn_lists(reader, probes, rng, settings, LISTS_ALONE if alone else settings.lists)
         norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0).item()
         optimizer.step()
         # A step of recorded outcomes alone tells nothing of how well cards are read.
         if "right" in figures:
-            curriculum.advance(figures["right"])
+            curriculum.advance(figures["right"], settings.problems)
         figures["level"] = curriculum.level
-        if (step + 1) % settings.check_every == 0:
+        if (step + 1) % settings.check_every == 0 and not alone:
             figures |= check_reading(reader, settings.check_problems)
         journal.log(step, norm=norm, cpu_s=round(time.process_time() - started, 2), **figures)
-        if (step + 1) % settings.checkpoint_every == 0 or step + 1 == settings.steps:
+        if (step + 1) % settings.checkpoint_every == 0 or step + 1 == last:
             journal.save(
                 step + 1, reader.model, optimizer, {"probes": probes.state_dict(), "curriculum": asdict(curriculum)}
             )
@@ -178,10 +207,11 @@ def _learn_from(reader: Reader, probes: Probes, examples: list[Example], hints: 
     return {"loss": loss, "tokens": tokens} | {name: float(np.mean(figures)) for name, figures in known.items()}
 
 
-def _learn_names(reader: Reader, probes: Probes, rng: Rng, settings: CardSettings) -> dict[str, float]:
+def _learn_lists(reader: Reader, probes: Probes, rng: Rng, settings: CardSettings, count: int) -> dict[str, float]:
     problems, subjects = problem_source(unseen=False), open_subjects(unseen=False)
-    namings = [fresh_naming(rng, problems, subjects) for _ in range(settings.namings)]
-    loss, figures = naming_loss(reader, probes, namings)
+    recorded = RECORDED if settings.outcomes else 0.0
+    lists = [fresh_list(rng, problems, subjects, recorded) for _ in range(count)]
+    loss, figures = list_loss(reader, probes, lists)
     (settings.hints * loss).backward()
     return figures
 

@@ -1,14 +1,15 @@
 """Lists of names say which of them fit a problem, and what is learnt from them stays in the lower layers."""
 
 import numpy as np
+import pytest
 import torch
 
 from orchestra_train.contract.load import load_contract
 from orchestra_train.gguf_file import tiny_model
 from orchestra_train.model import add_adapter
-from orchestra_train.reading.cards import CHANCES, OVERALL, read_card, relative_card
+from orchestra_train.reading.cards import CHANCES, OVERALL, Card, read_card, relative_card
 from orchestra_train.reading.hints import Probes, hints_of
-from orchestra_train.reading.naming import fresh_naming, naming_loss
+from orchestra_train.reading.lists import fresh_list, list_loss
 from orchestra_train.reading.problems import ProblemSource
 from orchestra_train.reading.reader import Reader
 from orchestra_train.reading.rosters import Reading
@@ -28,17 +29,20 @@ def fresh_reader() -> Reader:
     return Reader(source.model, TextTokenizer(source.metadata), load_contract("beliefs-1"))
 
 
-def namings(count: int) -> list[Reading]:
-    return [fresh_naming(np.random.default_rng(seed), ProblemSource({}, False), SEEN) for seed in range(count)]
+def some_lists(count: int) -> list[Reading]:
+    return [fresh_list(np.random.default_rng(seed), ProblemSource({}, False), SEEN) for seed in range(count)]
 
 
 def test_names_of_the_problems_subject_and_group_fit_and_no_others() -> None:
-    for naming in namings(100):
-        subject = SUBJECTS[naming.subject]
+    for one in some_lists(100):
+        subject = SUBJECTS[one.subject]
         own = {name.lower() for name in (*subject.names[0], *GROUPS[subject.group][0])}
-        card = naming.tools[0].card
+        card = one.tools[0].card
         fitting = 0
-        for statement, hint in zip(card.statements, hints_of(card, naming.subject), strict=True):
+        for statement, hint in zip(card.statements, hints_of(card, one.subject), strict=True):
+            if statement.about == (OVERALL,):
+                assert hint.chance is not None and not hint.name_ends
+                continue
             [(end, fits)] = hint.name_ends
             assert card.text[:end].lower().endswith(statement.names[0].lower())
             assert fits == (statement.names[0].lower() in own)
@@ -46,14 +50,19 @@ def test_names_of_the_problems_subject_and_group_fit_and_no_others() -> None:
         assert 1 <= fitting <= 3 < len(card.statements)
 
 
-def test_lists_in_one_row_have_the_loss_of_each_alone_and_leave_upper_layers_as_they_are() -> None:
+@pytest.mark.parametrize("spoken", [False, True])
+def test_lists_in_one_row_have_the_loss_of_each_alone_and_leave_upper_layers_as_they_are(spoken: bool) -> None:
     reader = fresh_reader()
     probes = Probes(32, reader.model.config.layers)
-    several = namings(3)
-    together, figures = naming_loss(reader, probes, several)
+    # Each statement has a name, so that names and grades are as many.
+    cards = [one.tools[0].card for one in some_lists(80)]
+    alike = [_names_all(card) and (not card.joint) == spoken for card in cards]
+    several = [one for one, fits in zip(some_lists(80), alike, strict=True) if fits][:3]
+    together, figures = list_loss(reader, probes, several)
     counts = [len(one.tools[0].card.statements) for one in several]
-    alone = [naming_loss(reader, probes, [one])[0] * count for one, count in zip(several, counts, strict=True)]
+    alone = [list_loss(reader, probes, [one])[0] * count for one, count in zip(several, counts, strict=True)]
     assert torch.allclose(together, sum(alone) / sum(counts), atol=1e-5)
+    assert ("listed_grades" in figures) == spoken
     assert 0 <= figures["named_own"] <= 1
     together.backward()
     learnt = {name for name, one in reader.model.named_parameters() if one.grad is not None and one.grad.any()}
@@ -64,15 +73,19 @@ def test_lists_in_one_row_have_the_loss_of_each_alone_and_leave_upper_layers_as_
 def test_names_that_fit_can_be_learnt() -> None:
     reader = fresh_reader()
     probes = Probes(32, reader.model.config.layers)
-    several = namings(2)
+    several = some_lists(2)
     optimizer = torch.optim.Adam([*probes.parameters(), *filter(_learns, reader.model.parameters())], lr=0.02)
-    first = naming_loss(reader, probes, several)[0].item()
-    for _ in range(40):
+    first = list_loss(reader, probes, several)[0].item()
+    for _ in range(200):
         optimizer.zero_grad()
-        loss, _ = naming_loss(reader, probes, several)
+        loss, _ = list_loss(reader, probes, several)
         loss.backward()
         optimizer.step()
     assert loss.item() < first / 2
+
+
+def _names_all(card: Card) -> bool:
+    return all(statement.names for statement in card.statements)
 
 
 def _learns(parameter: torch.Tensor) -> bool:
