@@ -17,6 +17,8 @@ export interface Patience {
   readonly answerTimeoutMs: number;
   readonly retryAttempts: number;
   readonly retryBaseDelayMs: number;
+  /** Failures in a row after which an upstream rests; 5 by default. */
+  readonly failuresToRest?: number;
 }
 
 export const defaultPatience: Patience = {
@@ -49,7 +51,7 @@ const dialects = {
 
 function connect(name: string, config: UpstreamConfig, patience: Patience): ConnectedUpstream {
   const dispatcher = createDispatcher();
-  const rests = { failuresToOpen: 5, firstRestMs: 1_000, longestRestMs: 30_000 };
+  const rests = { failuresToOpen: patience.failuresToRest ?? 5, firstRestMs: 1_000, longestRestMs: 30_000 };
   const breaker = createBreaker({ ...rests, now: () => performance.now() });
   const dialect = dialectFor(config.base_url, config.replay_reasoning);
   const address = { name, baseUrl: config.base_url, apiKey: config.api_key, dispatcher, dialect };

@@ -31,7 +31,7 @@ export interface TestGateway extends Gateway {
 }
 
 /** Longer than a busy machine needs for a reply on loopback: no upstream that answers is given up. */
-const patience = {
+export const patience = {
   firstTokenTimeoutMs: 15_000,
   betweenTokensTimeoutMs: 15_000,
   answerTimeoutMs: 15_000,
