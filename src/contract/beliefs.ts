@@ -41,14 +41,13 @@ export function problemPrefix(input: JudgedProblem, contract: BeliefsContract): 
   return prefix(`${spoken}${labels.problem}${problem}${known === '' ? '' : `\n\n${known}`}`, contract);
 }
 
-/** The slot's words, measured skills in words and place, then the question of its role; `attempt` as for `answer`. */
+/** The slot's words and measured skills in words, then the question of its role; `attempt` as for `answer`. */
 export function cardBranch(
-  { quality, skills, privacy }: Pick<Slot, 'quality' | 'skills' | 'privacy'>,
+  { quality, skills }: Pick<Slot, 'quality' | 'skills'>,
   role: ContractRole,
   contract: BeliefsContract,
 ): Segment[] {
-  const place = contract.slotText.places[privacy];
-  const told = { quality: endedSentence(quality), skills: skillWords(skills, contract), place };
+  const told = { quality: endedSentence(quality), skills: skillWords(skills, contract) };
   const sentence = fill(contract.sentence, told);
   return branch(fill(contract.card, { sentence }) + contract.questions[role === 'attempt' ? 'answer' : role], contract);
 }

@@ -53,7 +53,7 @@ export const beliefTextsSchema = z.strictObject({
   name: z.literal('beliefs-1'),
   system: z.string(),
   card: z.string().includes('{sentence}'),
-  sentence: z.string().includes('{quality}').includes('{skills}').includes('{place}'),
+  sentence: z.string().includes('{quality}').includes('{skills}'),
   /** How measured skills are told. Where there are none, nothing is. */
   skills: z.strictObject({
     sentence: z.string().includes('{skills}'),

@@ -10,7 +10,6 @@ import {
   wishWeights,
 } from '../../src/contract/beliefs.ts';
 import type { BeliefsContract, ContractRole } from '../../src/contract/schema.ts';
-import type { PrivacyClass } from '../../src/preferences/privacy.ts';
 import { cjk, document, family, full, halves, long, markers, nothing } from './golden-inputs.ts';
 
 /** Inputs of test/golden/beliefs.json, and what is made of them. */
@@ -21,7 +20,6 @@ export type BeliefsVector =
       readonly part: 'card';
       readonly quality: string;
       readonly skills: Readonly<Record<string, number>>;
-      readonly privacy: PrivacyClass;
       readonly role: ContractRole;
     }
   | { readonly part: 'wish'; readonly instruction: string }
@@ -37,12 +35,12 @@ const prefix = (part: Partial<JudgedProblem>): BeliefsVector => ({
   contextTokens: 8192,
   ...part,
 });
-const card = (
-  quality: string,
-  role: ContractRole,
-  privacy: PrivacyClass = 'any',
-  skills: Readonly<Record<string, number>> = {},
-): BeliefsVector => ({ part: 'card', quality, skills, privacy, role });
+const card = (quality: string, role: ContractRole, skills: Readonly<Record<string, number>> = {}): BeliefsVector => ({
+  part: 'card',
+  quality,
+  skills,
+  role,
+});
 
 const manyDomains = Object.fromEntries(Array.from({ length: 20 }, (_, at) => [`domain ${at + 1}`, at / 20]));
 
@@ -61,14 +59,14 @@ export const beliefsInputs: Readonly<Record<string, BeliefsVector>> = {
   'attempts alone are no evidence': prefix({ evidence: { ...nothing, attempts: full.attempts } }),
   'long evidence in a small context': prefix({ evidence: long, contextTokens: 2048 }),
   'a long problem in a tiny context': prefix({ problem: `${'東😀'.repeat(900)} end`, contextTokens: 512 }),
-  'a card that answers': card('excellent at sums', 'answer', 'local'),
-  'a card that tries': card('excellent at sums', 'attempt', 'local'),
-  'a card that searches': card('Own documents, then the web!', 'search', 'self_hosted'),
-  'a card that calculates': card('writes careful Python?', 'enhance_reasoning', 'zdr'),
+  'a card that answers': card('excellent at sums', 'answer'),
+  'a card that tries': card('excellent at sums', 'attempt'),
+  'a card that searches': card('Own documents, then the web!', 'search'),
+  'a card that calculates': card('writes careful Python?', 'enhance_reasoning'),
   'an empty card': card('', 'answer'),
-  'a card of blanks': card(' \t\r\n', 'answer', 'no_training'),
-  'markers, braces and emoji in a card': card(` {place} ${markers} $& ${family}\r\n`, 'answer'),
-  'a card with every grade of skill': card('A good all-rounder', 'answer', 'any', {
+  'a card of blanks': card(' \t\r\n', 'answer'),
+  'markers, braces and emoji in a card': card(` {skills} ${markers} $& ${family}\r\n`, 'answer'),
+  'a card with every grade of skill': card('A good all-rounder', 'answer', {
     law: 0.19,
     'computer science': 0.2,
     maths: 0.5,
@@ -77,9 +75,9 @@ export const beliefsInputs: Readonly<Record<string, BeliefsVector>> = {
     [cjk]: 1,
     nothing: 0,
   }),
-  'a calculator with skills': card('Writes Python.', 'enhance_reasoning', 'local', { code: 0.9 }),
-  'markers and braces in the names of domains': card('Good', 'attempt', 'zdr', { [`{place} ${markers} $&`]: 0.6 }),
-  'more domains than are told': card('Good.', 'answer', 'any', manyDomains),
+  'a calculator with skills': card('Writes Python.', 'enhance_reasoning', { code: 0.9 }),
+  'markers and braces in the names of domains': card('Good', 'attempt', { [`{skills} ${markers} $&`]: 0.6 }),
+  'more domains than are told': card('Good.', 'answer', manyDomains),
   'a wish': { part: 'wish', instruction: ' Keep it cheap, but right.\n' },
   'an empty wish': { part: 'wish', instruction: '' },
   'markers, braces and CJK in a wish': { part: 'wish', instruction: `{instruction} ${markers}\r\n${cjk}` },

@@ -67,10 +67,7 @@ class BeliefsPolicy:
     def tree(self, run: Run) -> Tree:
         context = self.model.config.context
         prefix = problem_prefix(run.episode.problem, "", run.evidence, context, self._contract)
-        branches = [
-            card_branch(slot.quality, slot.privacy, slot.role, self._contract, slot.measured)
-            for slot in run.episode.slots
-        ]
+        branches = [card_branch(slot.quality, slot.role, self._contract, slot.measured) for slot in run.episode.slots]
         encode = self._tokenizer.encode_segments
         return Tree(encode(prefix), [encode(branch) for branch in branches])
 

@@ -36,7 +36,6 @@ class Judged:
     domains: dict[str, float]
     problem: str
     quality: str
-    privacy: str
     # Chance of a right answer by domain, as the card has it.
     skills: dict[str, float] = field(default_factory=dict)
 
@@ -79,7 +78,6 @@ def _judged(run: dict[str, Any]) -> Judged:
         {str(name): float(share) for name, share in run.get("domains", {}).items()},
         problem,
         str(card.get("quality", "")),
-        str(card.get("privacy", "any")),
         {str(name): float(chance) for name, chance in card.get("skills", {}).items()},
     )
 
@@ -132,7 +130,7 @@ def traced_readings(judged: Iterable[Judged]) -> list[Reading]:
     contract = load_contract("beliefs-1")
 
     def tool(one: Judged) -> Tool:
-        return Tool("answer", described(trim(one.quality), one.skills, contract), one.privacy, one.score)
+        return Tool("answer", described(trim(one.quality), one.skills, contract), one.score)
 
     return [
         Reading(one.problem, "", no_evidence(), (tool(one),), recorded=True)

@@ -31,7 +31,7 @@ def result(given: dict[str, Any]) -> Any:
                 given["problem"], given["conversation"], given["evidence"], given["contextTokens"], CONTRACT
             )
         case "card":
-            return card_branch(given["quality"], given["privacy"], given["role"], CONTRACT, given["skills"])
+            return card_branch(given["quality"], given["role"], CONTRACT, given["skills"])
         case "wish":
             return {"prefix": wish_prefix(given["instruction"], CONTRACT), "branches": wish_branches(CONTRACT)}
         case "grades":
@@ -50,26 +50,23 @@ def test_the_golden_vectors_of_beliefs_hold(vector: dict[str, Any]) -> None:
 
 def test_a_prefix_and_a_branch_make_one_chat_that_ends_where_the_grade_begins() -> None:
     prefix = problem_prefix("What is 6 × 7?", "", no_evidence(), 8192, CONTRACT)
-    branch = card_branch("excellent at sums", "local", "answer", CONTRACT)
+    branch = card_branch("excellent at sums", "answer", CONTRACT)
     assert join_segments(prefix + branch) == (
         "<|im_start|>system\nYou judge how well a tool fits a problem.<|im_end|>\n"
         "<|im_start|>user\nProblem: What is 6 × 7?"
-        "\n\nTool: excellent at sums. Runs inside this gateway.\n"
-        "How likely is it that this tool answers the problem right?<|im_end|>\n<|im_start|>assistant\n"
+        "\n\nTool: excellent at sums.\nRight?<|im_end|>\n<|im_start|>assistant\n"
     )
 
 
 def test_measured_skills_reach_a_card_as_words_and_their_absence_changes_nothing() -> None:
-    told = join_segments(card_branch("A generalist", "local", "answer", CONTRACT, {"law": 0.93, "maths": 0.31}))
-    assert "A generalist. In tests: excellent at law; weak at maths. Runs inside this gateway." in told
-    assert card_branch("A generalist", "local", "answer", CONTRACT, {}) == card_branch(
-        "A generalist", "local", "answer", CONTRACT
-    )
+    told = join_segments(card_branch("A generalist", "answer", CONTRACT, {"law": 0.93, "maths": 0.31}))
+    assert "\n\nTool: A generalist. In tests: excellent at law; weak at maths.\nRight?" in told
+    assert card_branch("A generalist", "answer", CONTRACT, {}) == card_branch("A generalist", "answer", CONTRACT)
 
 
 def test_words_of_others_never_become_markup() -> None:
     prefix = problem_prefix(MARKERS, MARKERS, no_evidence(), 8192, CONTRACT)
-    branch = card_branch(MARKERS, "any", "search", CONTRACT)
+    branch = card_branch(MARKERS, "search", CONTRACT)
     wish = wish_prefix(MARKERS, CONTRACT)
     markup = [segment["text"] for segment in [*prefix, *branch, *wish] if segment["kind"] == "markup"]
     expected = ["<|im_start|>", "<|im_end|>", "<|im_start|>"]
@@ -86,7 +83,7 @@ def test_evidence_is_part_of_the_prefix_and_cut_to_the_context() -> None:
 
 def test_an_attempt_is_asked_about_like_an_answer_and_helpers_otherwise() -> None:
     texts = {
-        role: join_segments(card_branch("good", "any", role, CONTRACT))
+        role: join_segments(card_branch("good", role, CONTRACT))
         for role in ("answer", "attempt", "search", "enhance_reasoning")
     }
     assert texts["answer"] == texts["attempt"]

@@ -57,7 +57,7 @@ def test_decisions_are_equal_wherever_the_margin_is_more_than_rounding(
     encode = TextTokenizer(source.metadata).encode_segments
     grades = [encode(segments)[0] for segments in grade_segments(BELIEFS)]
     prefix = problem_prefix(EPISODES[0].problem, "", no_evidence(), 1024, BELIEFS)
-    branches = [card_branch(card, "local", "answer", BELIEFS) for card in CARDS]
+    branches = [card_branch(card, "answer", BELIEFS) for card in CARDS]
     tree = Tree(encode(prefix), [encode(branch) for branch in branches])
     with torch.no_grad():
         [ours] = branch_log_probabilities(source.model, [tree], grades)

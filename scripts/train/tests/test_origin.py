@@ -80,7 +80,7 @@ def test_a_stage_starts_where_card_reading_ended(
     turns = [random_turn(rng, SHAPE, SLOTS) for _ in range(4)]
     for turn, found in zip(turns, policy.grades(turns), strict=True):
         episode = turn.run.episode
-        tools = tuple(Tool(slot.role, slot.quality, slot.privacy, 0.5) for slot in episode.slots)
+        tools = tuple(Tool(slot.role, slot.quality, 0.5) for slot in episode.slots)
         [expected] = read.grades([read.tree(Reading(episode.problem, "", turn.run.evidence, tools))])
         assert torch.allclose(found, expected, atol=0.05 if half else 1e-5)
 

@@ -36,7 +36,7 @@ RECORDED = Reading(
     "How many?",
     "law",
     no_evidence(),
-    tuple(Tool("answer", f"Card {n}: law 4{n}%; math 62%.", "any", float(n % 2)) for n in range(3)),
+    tuple(Tool("answer", f"Card {n}: law 4{n}%; math 62%.", float(n % 2)) for n in range(3)),
     True,
 )
 WIDTH = 1500
@@ -115,7 +115,7 @@ def test_a_pack_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
 def test_what_is_longer_than_a_row_is_left_out() -> None:
     reader = fresh_reader()
     long = replace(RECORDED, problem="Good at sums? " * 900)
-    assert len(pack_examples(reader, [(0.0, long), (1.0, RECORDED)], WIDTH)) == 1
+    assert len(pack_examples(reader, [(0.0, long), (1.0, RECORDED)], WIDTH // 2)) == 1
 
 
 def packed_file(most_tokens: int = WIDTH) -> tuple[Reader, Packed]:

@@ -144,7 +144,7 @@ def test_grades_are_those_that_the_gateway_is_served(source: GgufModel, tmp_path
     context = source.model.config.context
     judge = {
         "prompt": problem_prefix(episode.problem, "", turn.run.evidence, context, BELIEFS),
-        "questions": [card_branch(slot.quality, slot.privacy, slot.role, BELIEFS) for slot in episode.slots],
+        "questions": [card_branch(slot.quality, slot.role, BELIEFS) for slot in episode.slots],
         "answers": grade_segments(BELIEFS),
     }
     served = ask_engine(tmp_path / "tiny.gguf", [], judge=judge)["grades"]

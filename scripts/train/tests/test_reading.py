@@ -147,12 +147,13 @@ def test_a_wish_says_nothing_of_what_it_does_not_speak_of() -> None:
 
 
 def test_of_equally_good_tools_the_cheaper_is_chosen_and_a_price_swap_is_followed() -> None:
-    tools = (Tool("answer", "Good.", "any", 0.7), Tool("answer", "Good.", "any", 0.7))
+    tools = (Tool("answer", "Good.", 0.7), Tool("answer", "Good.", 0.7))
     reading = Reading("Q", "law", {"documents": [], "codeRuns": [], "attempts": []}, tools)
     for cheaper in (0, 1):
         costs = np.array([0.02, 0.02])
         costs[cheaper] = 0.001
-        choosing = Choosing(reading, None, weights_of([0.3, 0.7, 0, 0]), costs, np.array([1000.0, 1000.0]))
+        waits = np.array([1000.0, 1000.0])
+        choosing = Choosing(reading, None, weights_of([0.3, 0.7, 0, 0]), costs, waits, ("any", "any"))
         utilities = utilities_of(choosing, [0.7, 0.7], choosing.weights, RULES)
         # An attempt and an answer of each tool, in turn.
         assert int(np.argmax(utilities)) // 2 == cheaper
@@ -278,7 +279,7 @@ def test_a_run_that_goes_on_from_another_keeps_its_probes(tmp_path: Path) -> Non
 
 
 def test_steps_of_recorded_outcomes_alone_do_not_hold_the_curriculum_back(tmp_path: Path) -> None:
-    tool = Tool("answer", "Measured: law 62%; math 40%.", "any", 1.0)
+    tool = Tool("answer", "Measured: law 62%; math 40%.", 1.0)
     recorded = Reading("How many?", "math", no_evidence(), (tool,), recorded=True)
     settings = CardSettings(2, problems=2, start=0.5)
     lines = train_cards(fresh_reader(), settings, tmp_path, lambda *_: recorded).read()
@@ -289,7 +290,7 @@ def test_steps_of_recorded_outcomes_alone_do_not_hold_the_curriculum_back(tmp_pa
 @pytest.mark.parametrize("problem", ["How many are 2 and 2? " * 3000, "What is \ud800 here?"])
 def test_problems_that_the_prompt_shows_otherwise_have_hints_too(problem: str) -> None:
     reader = fresh_reader()
-    tool = Tool("answer", "Measured: law 62%; math 40%.", "any", 1.0)
+    tool = Tool("answer", "Measured: law 62%; math 40%.", 1.0)
     midway = read_midway(reader, Probes(32, 2), Reading(problem, "math", no_evidence(), (tool,), recorded=True))
     assert midway.hint_loss.item() > 0
 
@@ -335,7 +336,7 @@ def test_outcomes_are_most_likely_under_the_chances_that_made_them() -> None:
 
 
 def test_the_outcome_loss_is_small_for_a_reader_that_knew() -> None:
-    tools = (Tool("answer", "", "any", 1.0), Tool("answer", "", "any", 0.0))
+    tools = (Tool("answer", "", 1.0), Tool("answer", "", 0.0))
     reading = Reading("", "law", {"documents": [], "codeRuns": [], "attempts": []}, tools, recorded=True)
     chances = torch.tensor(BELIEFS["chances"])
     sure = torch.tensor([[1e-9, 1e-9, 1e-9, 1e-9, 1.0], [1.0, 1e-9, 1e-9, 1e-9, 1e-9]]).log()

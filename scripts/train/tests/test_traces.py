@@ -40,7 +40,7 @@ def read(tmp_path, *runs):
 def test_a_judged_run_becomes_one_example_with_its_score(tmp_path):
     [reading] = traced_readings(read(tmp_path, run(score=0.25)).judged)
     assert reading.problem == "How many are 2 and 2?"
-    assert [(tool.quality, tool.privacy, tool.value) for tool in reading.tools] == [("Good at sums.", "any", 0.25)]
+    assert [(tool.quality, tool.value) for tool in reading.tools] == [("Good at sums.", 0.25)]
     assert reading.recorded
 
 
@@ -94,7 +94,7 @@ def test_the_last_line_of_a_run_counts(tmp_path):
 
 
 def judged(model, score, **domains):
-    return Judged(model, "answer-1", score, domains, "", "", "any")
+    return Judged(model, "answer-1", score, domains, "", "")
 
 
 def test_counts_are_those_of_the_gateway():

@@ -32,14 +32,13 @@ def problem_prefix(
 
 
 def card_branch(
-    quality: str, privacy: str, role: str, contract: Contract, skills: Mapping[str, float] | None = None
+    quality: str, role: str, contract: Contract, skills: Mapping[str, float] | None = None
 ) -> list[Segment]:
-    """The tool's words, measured skills in words and place, then the question of its role; `attempt` as for `answer`.
+    """The tool's words and measured skills in words, then the question of its role; `attempt` as for `answer`.
 
     skills: chance of a right answer by domain.
     """
-    place = contract["slotText"]["places"][privacy]
-    told = {"quality": _ended(quality), "skills": _skill_words(skills or {}, contract), "place": place}
+    told = {"quality": _ended(quality), "skills": _skill_words(skills or {}, contract)}
     sentence = fill(contract["sentence"], told)
     question = contract["questions"]["answer" if role == "attempt" else role]
     return _branch(fill(contract["card"], {"sentence": sentence}) + question, contract)

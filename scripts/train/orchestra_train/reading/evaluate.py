@@ -13,12 +13,12 @@ from ..contract.load import Contract
 from ..contract.phrase import AXES
 from ..world.decide import Beliefs, outlooks
 from ..world.episode import PROFILES, Episode, Run
-from ..world.roster import LEVELS, WorldSlot
+from ..world.roster import LEVELS, PRIVACY_CLASSES, WorldSlot
 from .problems import problem_source
 from .reader import Reader
 from .rosters import Reading, ReadingShape, fresh_reading
 from .wishes import Wish, fresh_wish
-from .wordings import Rng
+from .wordings import Rng, choose
 
 EVALUATION_SEED = 20_000
 # A wish is read in half of the episodes; in the others the weights are given.
@@ -28,13 +28,14 @@ CLOSE = 0.05
 
 @dataclass(frozen=True)
 class Choosing:
-    """One roster to choose from: what stands in the prompts, and prices and waits that never do."""
+    """One roster to choose from: what stands in the prompts, and prices, waits and privacy that never do."""
 
     reading: Reading
     wish: Wish | None
     weights: dict[str, float]
     costs_usd: np.ndarray
     latencies_ms: np.ndarray
+    privacy: tuple[str, ...]
 
 
 def fresh_choosing(rng: Rng, contract: Contract, subjects: list[str] | None = None, unseen: bool = True) -> Choosing:
@@ -48,16 +49,18 @@ def fresh_choosing(rng: Rng, contract: Contract, subjects: list[str] | None = No
     count = len(reading.tools)
     costs = 0.002 * np.exp(1.5 * skill + rng.normal(0, 1.1, count))
     latencies = 4000 * np.exp(0.6 * skill + rng.normal(0, 0.7, count))
-    return Choosing(reading, wish, weights, costs, latencies)
+    privacy = tuple(choose(rng, PRIVACY_CLASSES) for _ in reading.tools)
+    return Choosing(reading, wish, weights, costs, latencies, privacy)
 
 
 def utilities_of(choosing: Choosing, values: Sequence[float], weights: dict[str, float], rules: Contract) -> np.ndarray:
     """Of every open first choice; `values` are chances of answerers and gains of helpers."""
     tools = choosing.reading.tools
     nothing = np.zeros(1)
+    facts = zip(tools, choosing.costs_usd, choosing.latencies_ms, choosing.privacy, strict=True)
     slots = tuple(
-        WorldSlot(f"{tool.role}-{n}", tool.role, tool.quality, nothing, nothing, float(cost), float(wait), tool.privacy)
-        for n, (tool, cost, wait) in enumerate(zip(tools, choosing.costs_usd, choosing.latencies_ms, strict=True))
+        WorldSlot(f"{tool.role}-{n}", tool.role, tool.quality, nothing, nothing, float(cost), float(wait), privacy)
+        for n, (tool, cost, wait, privacy) in enumerate(facts)
     )
     answers = tuple(("", "") for _ in slots)
     unknown = np.full((len(slots), len(LEVELS)), 0.5)

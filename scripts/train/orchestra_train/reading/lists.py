@@ -45,7 +45,7 @@ def fresh_list(rng: Rng, problems: ProblemSource, subjects: Sequence[str], recor
             statements.append(Statement((OVERALL,), CHANCES[grade], worded(rng, f"overall {grade}", unseen=False)))
         statements.append(_graded(rng, about, name) if spoken else Statement((about,), None, name, (name,)))
     card = Card(tuple(statements), "" if spoken else ";")
-    return Reading(problems.fresh(rng, subject), subject, no_evidence(), (Tool("answer", card.text, "any", 0.5, card),))
+    return Reading(problems.fresh(rng, subject), subject, no_evidence(), (Tool("answer", card.text, 0.5, card),))
 
 
 def _named(rng: Rng, subject: str, subjects: Sequence[str]) -> list[tuple[str, str]]:

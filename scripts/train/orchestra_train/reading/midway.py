@@ -39,7 +39,7 @@ def hint_places(reader: Reader, reading: Reading, paths: Sequence[Sequence[int]]
     """`paths`: of each branch the places of its tokens."""
     places = HintPlaces(_problem_end(reader, reading), [], [], [], [])
     for tool, path, hints in zip(reading.tools, paths, hints_by_tool(reading), strict=True):
-        branch = card_branch(tool.quality, tool.privacy, tool.role, reader.contract)
+        branch = card_branch(tool.quality, tool.role, reader.contract)
         for hint in hints:
             places.hints.append(hint)
             places.statements.append(path[reader.place(branch, tool.quality, hint.end)])

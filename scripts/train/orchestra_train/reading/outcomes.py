@@ -19,7 +19,6 @@ from .wordings import Rng
 
 PACKS = ("llmrouter", "zeroeval", "mmlu_pro")
 CARDS = ("exact", "exact", "verbal")
-PRIVACY = {"local": "local", "self-hosted": "self_hosted", "third-party": "any"}
 MOST_CODE_POINTS = 1200
 LEAST_CHANCE, MOST_CHANCE = 0.01, 0.99
 # Of mmlu_pro; `splits.json` names them.
@@ -51,7 +50,7 @@ def _tool(pack: RecordedPack, column: int, row: int, held_out: bool) -> Tool:
     card = pack.cards[model["anon_id"]]
     if not held_out:
         card = HELD_OUT_ENTRIES.sub("", card)
-    return Tool("answer", card, PRIVACY[model["privacy_class"]], float(pack.correct[row, column]))
+    return Tool("answer", card, float(pack.correct[row, column]))
 
 
 def fresh_recorded(rng: Rng, count: int, cards: Sequence[str] = CARDS) -> Reading:

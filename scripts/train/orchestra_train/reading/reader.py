@@ -30,7 +30,7 @@ class Reader:
             )
         context = self.model.config.context
         prefix = problem_prefix(example.problem, "", example.evidence, context, self.contract)
-        branches = [card_branch(tool.quality, tool.privacy, tool.role, self.contract) for tool in example.tools]
+        branches = [card_branch(tool.quality, tool.role, self.contract) for tool in example.tools]
         return Tree(self.encode(prefix), [self.encode(branch) for branch in branches])
 
     def grades(self, trees: Sequence[Tree]) -> list[Tensor]:

@@ -10,7 +10,6 @@ from .problems import ProblemSource, open_subjects, task_text
 from .subjects import SUBJECTS
 from .wordings import Rng, choose, worded
 
-PLACES = ("any", "no_training", "zdr", "self_hosted", "local")
 GAINS = (1.0, 1.1, 1.3, 1.6, 2.0)
 # Evidence that answers the problem lifts every answerer by a grade.
 LIFT = 0.2
@@ -24,7 +23,6 @@ class Tool:
 
     role: str
     quality: str
-    privacy: str
     value: float
     card: Card | None = None
 
@@ -59,16 +57,15 @@ def fresh_reading(
     lift = LIFT if searched or calculated else 0.0
     tools = []
     for _ in range(count):
-        privacy = choose(rng, PLACES)
         if tools and rng.random() < shape.helper:
             role = choose(rng, ["search", "enhance_reasoning"])
             done = searched if role == "search" else calculated
             card, gain = _helper(rng, role, subject, known, unseen)
-            tools.append(Tool(role, card.text, privacy, 1.0 if done else gain, card))
+            tools.append(Tool(role, card.text, 1.0 if done else gain, card))
         else:
             card = _answerer(rng, subject, known, shape, unseen)
             chance = max(read_card(card, subject), min(MOST_CHANCE, read_card(card, subject) + lift))
-            tools.append(Tool("answer", card.text, privacy, chance, card))
+            tools.append(Tool("answer", card.text, chance, card))
     return Reading(problem, subject, evidence, tuple(tools))
 
 
