@@ -30,7 +30,8 @@ def add_card_commands(commands: Any) -> None:
     train.add_argument("--cards", type=int, default=5, help="a problem")
     train.add_argument("--learning-rate", type=float, default=5e-4)
     train.add_argument("--outcomes", type=float, default=0.0, help="share of problems with recorded outcomes")
-    train.add_argument("--wishes", type=float, default=0.2, help="share of the others that are wishes")
+    train.add_argument("--wishes", type=int, default=3, help="a step, beside the problems")
+    train.add_argument("--lists", type=int, default=1, help="a step, beside the problems")
     train.add_argument("--start", type=float, default=0.0, help="where the curriculum begins, up to 1")
     train.add_argument("--frozen-layers", type=int, default=0, help="first layers whose adapters do not learn")
     train.add_argument("--compile", action="store_true", help="a sixth faster; needs a C++ compiler")
@@ -82,6 +83,7 @@ def _train(arguments: argparse.Namespace) -> None:
         start=arguments.start,
         outcomes=arguments.outcomes,
         wishes=arguments.wishes,
+        lists=arguments.lists,
         lists_first=0 if arguments.origin else arguments.lists_first,
     )
     print(train_cards(reader, settings, arguments.out, origin=arguments.origin).plot())

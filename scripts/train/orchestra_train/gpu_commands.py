@@ -23,10 +23,12 @@ from .reading.problems import problem_source
 from .reading.reader import Reader
 from .reading.rosters import ReadingShape, fresh_reading
 from .reading.timed import TimedSettings, examine, train_packed
-from .reading.train import CardSettings, Example, fresh_example
+from .reading.train import CardSettings, Example, fresh_problem
 from .reading.wishes import fresh_wish
 
 UNSEEN_SEED = 30_000
+# Share of packed examples that are wishes.
+WISHES = 0.2
 # What follows the training is rehearsed before it; on the day it may take longer by this much.
 SLACK, SLACK_S = 1.3, 5.0
 
@@ -79,14 +81,15 @@ def _pack(arguments: argparse.Namespace) -> None:
 def _train_examples(settings: CardSettings, numbers: range) -> Iterator[tuple[float, Example]]:
     """A function of seed and number alone, however many processes share the work; half are of the highest level."""
     for number in numbers:
+        rng = np.random.default_rng([settings.seed, number])
         level = min(1.0, settings.start + (1 - settings.start) * 2 * number / settings.steps)
-        yield level, fresh_example(np.random.default_rng([settings.seed, number]), settings, level)
+        yield level, fresh_wish(rng, unseen=False) if rng.random() < WISHES else fresh_problem(rng, settings, level)
 
 
 def _unseen(count: int) -> Iterator[tuple[float, Example]]:
     for number in range(count):
         rng = np.random.default_rng([UNSEEN_SEED, number])
-        if rng.random() < 0.15:
+        if rng.random() < WISHES:
             yield 1.0, fresh_wish(rng, unseen=True)
         else:
             yield 1.0, fresh_reading(rng, problem_source(True), 5, ReadingShape(), unseen=True)

@@ -15,7 +15,7 @@ from .processes import is_first
 from .sharding import laid_out_like, whole
 
 # Settings that say how long a course is and how it is computed, not what it is.
-LENGTHS = ("steps", "checkpoint_every", "at_once")
+LENGTHS = ("steps", "seconds", "checkpoint_every", "check_every", "check_problems", "at_once", "rows_at_once")
 
 
 class Journal:

@@ -16,7 +16,7 @@ from .contract.evidence import no_evidence
 from .contract.load import load_contract
 from .reading.cards import Rng
 from .reading.rosters import Reading, Tool
-from .reading.train import CardSettings, Example, fresh_example
+from .reading.train import CardSettings, fresh_problem
 
 # Every other class is private, one that is not known too.
 OPEN = ("any", "no_training")
@@ -140,12 +140,12 @@ def traced_readings(judged: Iterable[Judged]) -> list[Reading]:
 
 
 class TracedSource:
-    """Judged answers for a share of the examples, the world's own for the rest, so that reading is not forgotten."""
+    """Judged answers for a share of the problems, the world's own for the rest, so that reading is not forgotten."""
 
     def __init__(self, readings: list[Reading], share: float) -> None:
         self._readings, self._share = readings, share
 
-    def __call__(self, rng: Rng, settings: CardSettings, part: float) -> Example:
+    def __call__(self, rng: Rng, settings: CardSettings, level: float) -> Reading:
         if rng.random() < self._share:
             return self._readings[int(rng.integers(len(self._readings)))]
-        return fresh_example(rng, settings, part)
+        return fresh_problem(rng, settings, level)

@@ -30,6 +30,9 @@ class Batch:
     right: Tensor
     weights: Tensor
     problem_ends: Tensor
+    evidence_ends: Tensor
+    settled: Tensor
+    settled_weights: Tensor
     name_places: Tensor
     name_problems: Tensor
     meant: Tensor
@@ -99,12 +102,16 @@ def _asked(packed: Packed, tree: int, offset: int, problem: int, of_step: int) -
     names = slice(*packed.name_starts[tree : tree + 2])
     told = slice(*packed.statement_starts[tree : tree + 2])
     graded = packed.statement_grades[told].any(-1)
+    settled = packed.settled[tree : tree + 1]
     return [
         packed.branch_ends[own] - packed.tree_starts[tree] + offset,
         packed.targets[own],
         packed.right[own],
         _even(np.ones(own.stop - own.start), of_step),
         packed.problem_ends[tree : tree + 1].astype(np.int64) + offset,
+        packed.prefix_ends[tree : tree + 1] - packed.tree_starts[tree] + offset,
+        np.nan_to_num(settled),
+        _even(~np.isnan(settled), of_step),
         packed.name_places[names].astype(np.int64) + offset,
         np.full(names.stop - names.start, problem),
         packed.meant[names],
@@ -153,7 +160,9 @@ def _hint_loss(probes: Probes, batch: Batch, matched: Tensor, read: Tensor) -> T
     odds = probes.matches(matched[batch.problem_ends], matched[batch.name_places])
     odds = odds.gather(0, batch.name_problems[None])[0]
     names = F.binary_cross_entropy_with_logits(odds, batch.meant, batch.name_weights, reduction="sum")
+    odds = probes.settled(matched[batch.evidence_ends])
+    settled = F.binary_cross_entropy_with_logits(odds, batch.settled, batch.settled_weights, reduction="sum")
     bearings = F.cross_entropy(probes.bearings(read[batch.statement_places]), batch.bearings, reduction="none")
     found = probes.grades(matched[batch.statement_places]).log_softmax(-1)
     grades = -(batch.statement_grades * found).sum(-1)
-    return names + (batch.statement_weights * bearings + batch.grade_weights * grades).sum()
+    return names + settled + (batch.statement_weights * bearings + batch.grade_weights * grades).sum()

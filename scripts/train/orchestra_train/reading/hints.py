@@ -1,8 +1,9 @@
 """What the reader should know on the way: which statement is meant, and what it says. For training alone.
 
 The answer at a card's end tells a small model too little about how to get there. So the middle layers are asked too:
-behind MATCHED, does this name fit this problem, and which grade does this statement give; behind READ, does this
-statement count here. The probes that ask are thrown away after training; prompts and serving know nothing of them.
+behind MATCHED, does this name fit this problem, which grade does this statement give, does the evidence settle the
+problem, and what does this wish care for; behind READ, does this statement count here. The probes that ask are thrown
+away after training; prompts and serving know nothing of them.
 """
 
 import re
@@ -13,6 +14,7 @@ import torch
 import torch.nn.functional as F
 from torch import Tensor, nn
 
+from ..contract.phrase import AXES
 from .cards import OVERALL, Card
 from .rosters import Reading, as_grades, value_range
 from .subjects import SUBJECTS
@@ -21,6 +23,7 @@ from .subjects import SUBJECTS
 MATCHED, READ = 0.5, 0.7
 # How a statement bears on a problem: not at all, on everything, on its group, on its very subject.
 BEARINGS = 4
+GRADES = 5
 _ENTRY = re.compile(r"(?<=[:;] )([^:;%]+) (\d+)%[;.]")
 
 
@@ -60,7 +63,9 @@ class Probes(nn.Module):
         self.name = nn.Linear(width, rank, bias=False)
         self.offset = nn.Parameter(torch.tensor(-2.0))
         self.bearing = nn.Linear(width, BEARINGS)
-        self.grade = nn.Linear(width, 5)
+        self.grade = nn.Linear(width, GRADES)
+        self.settle = nn.Linear(width, 2)
+        self.wish = nn.Linear(width, len(AXES) * GRADES)
 
     def matches(self, problems: Tensor, names: Tensor) -> Tensor:
         """[P, width], [N, width] -> log-odds [P, N]"""
@@ -69,6 +74,14 @@ class Probes(nn.Module):
     def grades(self, ends: Tensor) -> Tensor:
         """Of statements, behind MATCHED: [S, width] -> log-odds [S, 5]"""
         return self.grade(_normed(ends))
+
+    def settled(self, ends: Tensor) -> Tensor:
+        """Where evidence ends, behind MATCHED: [E, width] -> log-odds of documents that answer, of a result [E, 2]"""
+        return self.settle(_normed(ends))
+
+    def wishes(self, ends: Tensor) -> Tensor:
+        """Where wishes end, behind MATCHED: [W, width] -> log-odds of grades [W, axes, 5]"""
+        return self.wish(_normed(ends)).view(-1, len(AXES), GRADES)
 
     def bearings(self, ends: Tensor) -> Tensor:
         """Of statements, behind READ: [S, width] -> log-odds [S, 4]"""

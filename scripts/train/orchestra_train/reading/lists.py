@@ -1,4 +1,5 @@
-"""Which of many names fit a problem, and how good is each tool said to be? Long lists, asked of the lower layers alone.
+"""Which of many names fit a problem, how good is each tool said to be, what does each wish care for? Long lists, asked
+of the lower layers alone.
 
 Many answers for few tokens: what a card needs in order to be read is learnt here several times faster than on cards.
 What failed first on material that training never showed was to find the statement that the problem is about.
@@ -11,15 +12,16 @@ import torch.nn.functional as F
 from torch import Tensor
 
 from ..contract.evidence import no_evidence
-from ..packing import Row, batch_inputs
+from ..packing import Row, Tree, batch_inputs
 from .cards import CHANCES, OVERALL, Card, Statement
 from .hints import Probes, statement_targets
-from .midway import hint_places
+from .midway import hint_places, wish_hints
 from .outcomes import fresh_recorded
 from .problems import ProblemSource
 from .reader import Reader
 from .rosters import Reading, Tool
 from .subjects import GROUPS, SUBJECTS
+from .wishes import Wish
 from .wordings import Rng, choose, shuffled, worded
 
 OWN, SIBLINGS, STRANGERS = 2, 3, 9
@@ -96,3 +98,13 @@ def list_loss(reader: Reader, probes: Probes, lists: Sequence[Reading]) -> tuple
         loss = loss - GRADED * (grades[graded] * found).sum(-1).mean()
         figures["listed_grades"] = (found.argmax(-1) == grades[graded].argmax(-1)).float().mean().item()
     return loss, figures | {"list_loss": loss.item()}
+
+
+def wish_list_loss(reader: Reader, probes: Probes, wishes: Sequence[Wish]) -> tuple[Tensor, dict[str, float]]:
+    """Wishes without their questions, as names stand without theirs."""
+    row = Row()
+    ends = [row.add(Tree(reader.tree(wish).prefix, [])).prefix_end for wish in wishes]
+    inputs = batch_inputs([row], reader.model.device)
+    _, layers = reader.model.midway(*inputs, {probes.matched}, depth=probes.matched)
+    loss, right = wish_hints(probes, layers[probes.matched][0, ends].cpu(), wishes)
+    return loss, {"listed_wishes": right}

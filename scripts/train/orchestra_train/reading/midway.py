@@ -13,12 +13,14 @@ from ..packing import Row, batch_inputs
 from .hints import Probes, StatementHint, hints_by_tool, statement_targets
 from .reader import Reader
 from .rosters import Reading
+from .wishes import Wish
 
 
 @dataclass(frozen=True)
 class Midway:
     """`grades`: log-probabilities [tools, 5]; `figures`: shares of the hints that were told right."""
 
+    tokens: int
     grades: Tensor
     hint_loss: Tensor
     figures: dict[str, float]
@@ -51,7 +53,8 @@ def hint_places(reader: Reader, reading: Reading, paths: Sequence[Sequence[int]]
 
 def read_midway(reader: Reader, probes: Probes, reading: Reading) -> Midway:
     row = Row()
-    paths = row.add(reader.tree(reading)).branches
+    added = row.add(reader.tree(reading))
+    paths = added.branches
     inputs = batch_inputs([row], reader.model.device)
     states, seen = reader.model.midway(*inputs, {probes.matched, probes.read})
     matched, read = (seen[layer][0].cpu() for layer in (probes.matched, probes.read))
@@ -65,11 +68,42 @@ def read_midway(reader: Reader, probes: Probes, reading: Reading) -> Midway:
         figures["matched"] = ((odds > 0) == (target > 0)).float().mean().item()
         if target.any():
             figures["found"] = (odds[target > 0] > 0).float().mean().item()
+    if reading.settled is not None:
+        odds = probes.settled(matched[added.prefix_end])
+        target = torch.tensor(reading.settled).float()
+        loss = loss + F.binary_cross_entropy_with_logits(odds, target)
+        figures["settled"] = ((odds > 0) == (target > 0)).float().mean().item()
     if places.statements:
         more, told = _statement_loss(probes, matched[places.statements], read[places.statements], places.hints)
         loss = loss + more
         figures |= told
-    return Midway(grades, loss, figures)
+    return Midway(len(row), grades, loss, figures)
+
+
+@dataclass(frozen=True)
+class WishesMidway:
+    """`grades`: log-probabilities [wishes, axes, 5]; the loss and the right share of what the probes make of them."""
+
+    grades: Tensor
+    hint_loss: Tensor
+    right: float
+
+
+def read_wishes(reader: Reader, probes: Probes, wishes: Sequence[Wish]) -> WishesMidway:
+    """All in one row: they begin alike."""
+    row = Row()
+    added = [row.add(reader.tree(wish)) for wish in wishes]
+    states, seen = reader.model.midway(*batch_inputs([row], reader.model.device), {probes.matched})
+    grades = reader.grades_at(states[0, [path[-1] for one in added for path in one.branches]])
+    loss, right = wish_hints(probes, seen[probes.matched][0, [one.prefix_end for one in added]].cpu(), wishes)
+    return WishesMidway(grades.unflatten(0, (len(wishes), -1)), loss, right)
+
+
+def wish_hints(probes: Probes, ends: Tensor, wishes: Sequence[Wish]) -> tuple[Tensor, float]:
+    """ends: [wishes, width] -> loss and right share of the grades that the probes find."""
+    odds = probes.wishes(ends).flatten(0, 1)
+    grades = torch.tensor([wish.grades for wish in wishes]).flatten()
+    return F.cross_entropy(odds, grades), (odds.argmax(-1) == grades).float().mean().item()
 
 
 def _statement_loss(

@@ -16,12 +16,14 @@ import numpy as np
 
 from ..contract.load import Contract
 from ..packing import Tree
-from .hints import statement_targets
+from .hints import GRADES, statement_targets
 from .midway import hint_places
 from .reader import Reader
 from .rosters import Reading
-from .train import GRADES, Example, targets_of
+from .train import Example, targets_of
 
+# Of a tree without evidence, whether it is settled.
+UNTOLD = (np.nan, np.nan)
 # Width of the rows that trees are put into; what is longer is left out.
 ROW_TOKENS = 1024
 
@@ -30,7 +32,8 @@ ROW_TOKENS = 1024
 class Packed:
     """tokens: of all trees; pieces: lengths of each prefix and, behind it, of its branches; branches: of each tree;
     targets: weights of the grades of each branch; right: 1 or 0 where a branch is a recorded answer, else NaN;
-    levels: of each tree, from 0 to 1; problem_ends: of each tree, where the problem ends within it.
+    levels: of each tree, from 0 to 1; problem_ends: of each tree, where the problem ends within it; settled: of each
+    tree, whether documents answer and a program gave a result, NaN without evidence.
 
     Hints: how many names each tree has, their places within it, whether each is meant; how many statements, their
     places, bearings and weights of grades, all zero where none is told.
@@ -43,6 +46,7 @@ class Packed:
     right: np.ndarray
     levels: np.ndarray
     problem_ends: np.ndarray
+    settled: np.ndarray
     names: np.ndarray
     name_places: np.ndarray
     meant: np.ndarray
@@ -81,6 +85,11 @@ class Packed:
         return _starts(self.statements)
 
     @cached_property
+    def prefix_ends(self) -> np.ndarray:
+        """The last token of each prefix among all tokens. [trees]"""
+        return self._piece_starts[self._first_pieces[:-1] + 1] - 1
+
+    @cached_property
     def branch_ends(self) -> np.ndarray:
         """The last token of each branch among all tokens. [branches]"""
         return np.delete(self._piece_starts[1:] - 1, self._first_pieces[:-1])
@@ -106,8 +115,9 @@ def _starts(lengths: np.ndarray) -> np.ndarray:
 
 KINDS = {
     "tokens": np.int32, "pieces": np.int32, "branches": np.uint8, "targets": np.float32, "right": np.float32,
-    "levels": np.float32, "problem_ends": np.int32, "names": np.uint16, "name_places": np.int32, "meant": np.float32,
-    "statements": np.uint16, "statement_places": np.int32, "bearings": np.int64, "statement_grades": np.float32,
+    "levels": np.float32, "problem_ends": np.int32, "settled": np.float32, "names": np.uint16, "name_places": np.int32,
+    "meant": np.float32, "statements": np.uint16, "statement_places": np.int32, "bearings": np.int64,
+    "statement_grades": np.float32,
 }  # fmt: skip
 
 
@@ -123,7 +133,7 @@ def pack_examples(reader: Reader, examples: Iterable[tuple[float, Example]], mos
 
 
 def _tail(name: str) -> tuple[int, ...]:
-    return (GRADES,) if name in ("targets", "statement_grades") else ()
+    return {"targets": (GRADES,), "statement_grades": (GRADES,), "settled": (2,)}.get(name, ())
 
 
 def _answers(tree: Tree, example: Example) -> dict[str, Any]:
@@ -140,12 +150,13 @@ def _answers(tree: Tree, example: Example) -> dict[str, Any]:
 
 def _hints(reader: Reader, tree: Tree, example: Example) -> dict[str, Any]:
     if not isinstance(example, Reading):
-        return {"problem_ends": [0], "names": [0], "statements": [0]}
+        return {"problem_ends": [0], "settled": UNTOLD, "names": [0], "statements": [0]}
     edges = np.cumsum([len(tree.prefix), *map(len, tree.branches)]).tolist()
     places = hint_places(reader, example, [range(*edge) for edge in pairwise(edges)])
     bearings, grades, graded = statement_targets(places.hints) if places.hints else ([], np.zeros((0, GRADES)), None)
     return {
         "problem_ends": [places.problem_end],
+        "settled": UNTOLD if example.settled is None else example.settled,
         "names": [len(places.names)],
         "name_places": places.names,
         "meant": places.meant,

@@ -35,6 +35,8 @@ class Reading:
     tools: tuple[Tool, ...]
     # Of recorded outcomes: each value is 1 or 0, as it happened.
     recorded: bool = False
+    # With evidence: whether its documents answer the problem, and whether its program gave a result.
+    settled: tuple[bool, bool] | None = None
 
 
 @dataclass(frozen=True)
@@ -66,7 +68,8 @@ def fresh_reading(
             card = _answerer(rng, subject, known, shape, unseen)
             chance = max(read_card(card, subject), min(MOST_CHANCE, read_card(card, subject) + lift))
             tools.append(Tool("answer", card.text, chance, card))
-    return Reading(problem, subject, evidence, tuple(tools))
+    settled = (searched, calculated) if evidence != no_evidence() else None
+    return Reading(problem, subject, evidence, tuple(tools), settled=settled)
 
 
 def _answerer(rng: Rng, subject: str, known: list[str], shape: ReadingShape, unseen: bool) -> Card:

@@ -52,11 +52,12 @@ def train_packed(
     first, more = journal.resume(reader.model, optimizer)
     probes.load_state_dict(more.get("probes", probes.state_dict()))
     curriculum = Curriculum(**more.get("curriculum", {"level": settings.start}))
+    same = journal.same_course(asdict(settings), more)
     course = _Course(settings, first, more.get("spent_s", 0.0), clock_s)
 
     def save(next_step: int) -> None:
         state = {"probes": probes.state_dict(), "curriculum": asdict(curriculum), "spent_s": course.spent_s()}
-        journal.save(next_step, reader.model, optimizer, state)
+        journal.save(next_step, reader.model, optimizer, same | state)
 
     for step, part in course:
         for group in optimizer.param_groups:

@@ -1,5 +1,5 @@
 """Card reading, from the base model to an adapter: first long lists of names and statements, asked of the lower layers
-alone, then cards, where every card of every problem is a target, short ones first."""
+alone, then cards and wishes, where every card of every problem is a target, short ones first."""
 
 import time
 from collections.abc import Callable
@@ -12,9 +12,9 @@ from torch import Tensor
 
 from ..journal import Journal
 from .cards import CardShape
-from .hints import Probes
-from .lists import RECORDED, fresh_list, list_loss
-from .midway import read_midway
+from .hints import GRADES, Probes
+from .lists import RECORDED, fresh_list, list_loss, wish_list_loss
+from .midway import read_midway, read_wishes
 from .outcomes import fresh_recorded, outcome_loss
 from .problems import open_subjects, problem_source
 from .reader import Reader
@@ -23,15 +23,16 @@ from .wishes import Wish, fresh_wish
 from .wordings import Rng
 
 Example = Reading | Wish
-GRADES = 5
 PROBE_RATE = 3e-3
+# Of the loss of wishes beside that of cards.
+WISHING = 0.5
 # The curriculum: above which share it grows, how far a problem, over how many problems the share is told; a step of
 # many problems counts as a few.
 READS_WELL, GROWTH, CURRICULUM_MEMORY, A_FEW = 0.65, 0.003, 60, 3
 # Between which parts of the course it grows in any case, from nothing to everything: all kinds of cards must come up.
-GROWS_ANYWAY = (0.3, 0.65)
-# Lists alone: how many a step, and how much faster than cards they are learnt at first.
-LISTS_ALONE, HASTE = 6, 3.0
+GROWS_ANYWAY = (0.05, 0.35)
+# Lists alone: how many a step, and how much faster than cards they are learnt at first. And wishes in a list of them.
+LISTS_ALONE, HASTE, WISHES_LISTED = 6, 3.0, 8
 WARM_UP, LEAST_RATE = 20, 0.05
 
 
@@ -48,10 +49,10 @@ class CardSettings:
     check_problems: int = 16
     # Where the curriculum begins; 1 for a run that goes on from a trained adapter.
     start: float = 0.0
-    # Share of examples that are recorded outcomes instead of the world's own.
+    # Share of problems that are recorded outcomes instead of the world's own.
     outcomes: float = 0.0
-    # Share of the others that are wishes.
-    wishes: float = 0.2
+    # Wishes a step, beside the problems.
+    wishes: int = 3
     # Weight of the hints beside the answers.
     hints: float = 0.5
     # Lists a step, beside the problems; and steps of lists alone.
@@ -77,14 +78,12 @@ def shape_at(level: float) -> ReadingShape:
         measured=0.15 * level,
         aside=0.2 * level,
     )
-    return ReadingShape(card, relative=0.1 * late, reported=0.15 * late, evidence=0.3 * late, helper=0.15 * late)
+    return ReadingShape(card, relative=0.1 * late, reported=0.15 * late, evidence=0.45 * late, helper=0.22 * late)
 
 
-def fresh_example(rng: Rng, settings: CardSettings, level: float) -> Example:
+def fresh_problem(rng: Rng, settings: CardSettings, level: float) -> Reading:
     if rng.random() < settings.outcomes:
         return fresh_recorded(rng, settings.cards)
-    if rng.random() < settings.wishes:
-        return fresh_wish(rng, unseen=False)
     return fresh_reading(rng, problem_source(unseen=False), settings.cards, shape_at(level), unseen=False)
 
 
@@ -124,14 +123,14 @@ def rate_at(step: int, settings: CardSettings) -> float:
     return min(1.0, (on_cards + 1) / WARM_UP) * max(LEAST_RATE, 1 - on_cards / settings.steps)
 
 
-ExampleSource = Callable[[Rng, CardSettings, float], Example]
+ReadingSource = Callable[[Rng, CardSettings, float], Reading]
 
 
 def train_cards(
     reader: Reader,
     settings: CardSettings,
     folder: Path,
-    source: ExampleSource = fresh_example,
+    source: ReadingSource = fresh_problem,
     origin: Path | None = None,
 ) -> Journal:
     """Metrics in `cards.jsonl`: loss, share of grades read right, tokens, CPU seconds; at times on unseen material.
@@ -145,6 +144,7 @@ def train_cards(
     first, more = journal.resume(reader.model, optimizer)
     known = torch.load(origin, map_location="cpu", weights_only=True)["more"] if origin and not more else more
     probes.load_state_dict(known.get("probes", probes.state_dict()))
+    course = journal.same_course(asdict(settings), more)
     curriculum = Curriculum(**more.get("curriculum", {"level": settings.start}))
     last = settings.lists_first + settings.steps
     for step in journal.steps(first, last):
@@ -158,8 +158,10 @@ def train_cards(
         figures = {}
         if not alone:
             curriculum.reach((step - settings.lists_first) / settings.steps)
-            examples = [source(rng, settings, curriculum.level) for _ in range(settings.problems)]
-            figures |= _learn_from(reader, probes, examples, settings.hints)
+            readings = [source(rng, settings, curriculum.level) for _ in range(settings.problems)]
+            figures |= _learn_cards(reader, probes, readings, settings.hints)
+            if settings.wishes:
+                figures |= _learn_wishes(reader, probes, _wishes(rng, settings.wishes), settings.hints)
         if alone or settings.lists:
             figures |= _learn_lists(reader, probes, rng, settings, LISTS_ALONE if alone else settings.lists)
         norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0).item()
@@ -172,39 +174,41 @@ def train_cards(
             figures |= check_reading(reader, settings.check_problems)
         journal.log(step, norm=norm, cpu_s=round(time.process_time() - started, 2), **figures)
         if (step + 1) % settings.checkpoint_every == 0 or step + 1 == last:
-            journal.save(
-                step + 1, reader.model, optimizer, {"probes": probes.state_dict(), "curriculum": asdict(curriculum)}
-            )
+            reached = {"probes": probes.state_dict(), "curriculum": asdict(curriculum)}
+            journal.save(step + 1, reader.model, optimizer, course | reached)
     return journal
 
 
-def _learn_from(reader: Reader, probes: Probes, examples: list[Example], hints: float) -> dict[str, float]:
-    """Adds the gradients of one step; an example at a time, so that memory and attention stay small."""
+def _learn_cards(reader: Reader, probes: Probes, readings: list[Reading], hints: float) -> dict[str, float]:
+    """Adds the gradients of one step; a problem at a time, so that memory and attention stay small."""
     chances = torch.tensor(reader.contract["chances"])
     loss, right, tokens = 0.0, [], 0
     known: dict[str, list[float]] = {}
-    for example in examples:
-        tree = reader.tree(example)
-        tokens += len(tree)
-        hint_loss = torch.zeros(())
-        if isinstance(example, Reading) and hints > 0:
-            midway = read_midway(reader, probes, example)
-            found, hint_loss = midway.grades, midway.hint_loss
-            for name, figure in midway.figures.items():
-                known.setdefault(name, []).append(figure)
+    for reading in readings:
+        midway = read_midway(reader, probes, reading)
+        tokens += midway.tokens
+        for name, figure in midway.figures.items():
+            known.setdefault(name, []).append(figure)
+        if reading.recorded:
+            part = outcome_loss(midway.grades, chances, reading)
         else:
-            [found] = reader.grades([tree])
-        if isinstance(example, Reading) and example.recorded:
-            part = outcome_loss(found, chances, example)
-        else:
-            targets = targets_of(example)
-            part = -(targets * found).sum(-1).mean()
-            right += (found.argmax(-1) == targets.argmax(-1)).tolist()
-        ((part + hints * hint_loss) / len(examples)).backward()
-        loss += part.item() / len(examples)
+            targets = targets_of(reading)
+            part = -(targets * midway.grades).sum(-1).mean()
+            right += (midway.grades.argmax(-1) == targets.argmax(-1)).tolist()
+        ((part + hints * midway.hint_loss) / len(readings)).backward()
+        loss += part.item() / len(readings)
     if right:
         known["right"] = right
     return {"loss": loss, "tokens": tokens} | {name: float(np.mean(figures)) for name, figures in known.items()}
+
+
+def _learn_wishes(reader: Reader, probes: Probes, wishes: list[Wish], hints: float) -> dict[str, float]:
+    midway = read_wishes(reader, probes, wishes)
+    targets = torch.stack([targets_of(wish) for wish in wishes])
+    loss = -(targets * midway.grades).sum(-1).mean()
+    (WISHING * loss + hints * midway.hint_loss).backward()
+    right = (midway.grades.argmax(-1) == targets.argmax(-1)).float().mean().item()
+    return {"wish_loss": loss.item(), "wished": right, "wished_midway": midway.right}
 
 
 def _learn_lists(reader: Reader, probes: Probes, rng: Rng, settings: CardSettings, count: int) -> dict[str, float]:
@@ -213,7 +217,13 @@ def _learn_lists(reader: Reader, probes: Probes, rng: Rng, settings: CardSetting
     lists = [fresh_list(rng, problems, subjects, recorded) for _ in range(count)]
     loss, figures = list_loss(reader, probes, lists)
     (settings.hints * loss).backward()
-    return figures
+    loss, wished = wish_list_loss(reader, probes, _wishes(rng, WISHES_LISTED))
+    (settings.hints * loss).backward()
+    return figures | wished
+
+
+def _wishes(rng: Rng, count: int) -> list[Wish]:
+    return [fresh_wish(rng, unseen=False) for _ in range(count)]
 
 
 @torch.no_grad()
