@@ -295,6 +295,10 @@ def test_a_run_that_goes_on_from_another_keeps_its_probes(tmp_path: Path) -> Non
     train_cards(fresh_reader(), settings, tmp_path / "second", origin=origin)
     found = torch.load(tmp_path / "second" / "cards.pt", weights_only=True)["more"]["probes"]["problem.weight"]
     assert (found - saved["more"]["probes"]["problem.weight"]).abs().max() < 0.01
+    del saved["more"]["probes"]["wish.weight"]
+    torch.save(saved, origin)
+    with pytest.raises(SystemExit, match="cards.pt was trained with other hints"):
+        train_cards(fresh_reader(), settings, tmp_path / "third", origin=origin)
 
 
 def test_a_folder_that_holds_another_course_is_refused(tmp_path: Path) -> None:

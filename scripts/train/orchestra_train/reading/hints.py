@@ -8,6 +8,7 @@ away after training; prompts and serving know nothing of them.
 
 import re
 from dataclasses import dataclass
+from pathlib import Path
 
 import numpy as np
 import torch
@@ -66,6 +67,13 @@ class Probes(nn.Module):
         self.grade = nn.Linear(width, GRADES)
         self.settle = nn.Linear(width, 2)
         self.wish = nn.Linear(width, len(AXES) * GRADES)
+
+    def take_over(self, saved: dict[str, Tensor], of: Path) -> None:
+        """@raises SystemExit where other questions were asked than now."""
+        try:
+            self.load_state_dict(saved)
+        except RuntimeError:
+            raise SystemExit(f"{of} was trained with other hints than this trainer asks: begin anew") from None
 
     def matches(self, problems: Tensor, names: Tensor) -> Tensor:
         """[P, width], [N, width] -> log-odds [P, N]"""

@@ -50,7 +50,8 @@ def train_packed(
     optimizer = card_optimizer(learnt, probes, settings.learning_rate)
     journal = Journal(folder, "timed")
     first, more = journal.resume(reader.model, optimizer)
-    probes.load_state_dict(more.get("probes", probes.state_dict()))
+    if "probes" in more:
+        probes.take_over(more["probes"], folder)
     curriculum = Curriculum(**more.get("curriculum", {"level": settings.start}))
     same = journal.same_course(asdict(settings), more)
     course = _Course(settings, first, more.get("spent_s", 0.0), clock_s)

@@ -143,7 +143,8 @@ def train_cards(
     journal = Journal(folder, "cards")
     first, more = journal.resume(reader.model, optimizer)
     known = torch.load(origin, map_location="cpu", weights_only=True)["more"] if origin and not more else more
-    probes.load_state_dict(known.get("probes", probes.state_dict()))
+    if "probes" in known:
+        probes.take_over(known["probes"], origin if origin and not more else folder)
     course = journal.same_course(asdict(settings), more)
     curriculum = Curriculum(**more.get("curriculum", {"level": settings.start}))
     last = settings.lists_first + settings.steps
