@@ -17,6 +17,7 @@ import numpy as np
 from .card_commands import add_card_arguments, open_reader
 from .contract.load import load_contract
 from .gguf_file import GgufModel, write_adapter
+from .journal import checkpoint_fingerprint
 from .reading.evaluate import evaluate_choices
 from .reading.packed import ROW_TOKENS, Packed, fingerprint, joined, pack_examples, read_packed, write_packed
 from .reading.problems import problem_source
@@ -141,6 +142,7 @@ def train_in_time(arguments: argparse.Namespace, started: float) -> dict[str, An
         learning_rate=arguments.learning_rate,
         start=arguments.start,
         seed=arguments.seed,
+        origin=checkpoint_fingerprint(arguments.origin),
     )
     # Rehearsed first: an export that fails does so now, and what it takes is known.
     begun = time.monotonic()

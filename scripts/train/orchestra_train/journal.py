@@ -1,5 +1,6 @@
 """What a training run leaves behind: metrics as JSON lines, a plot of them, and checkpoints to resume from."""
 
+import hashlib
 import json
 import os
 from collections.abc import Iterator
@@ -16,6 +17,11 @@ from .sharding import laid_out_like, whole
 
 # Settings that say how long a course is and how it is computed, not what it is.
 LENGTHS = ("steps", "seconds", "checkpoint_every", "check_every", "check_problems", "at_once", "rows_at_once")
+
+
+def checkpoint_fingerprint(origin: Path | None) -> str:
+    """By content: the same checkpoint may lie elsewhere when a run goes on."""
+    return hashlib.sha256(origin.read_bytes()).hexdigest()[:16] if origin else ""
 
 
 class Journal:

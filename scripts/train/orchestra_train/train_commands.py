@@ -1,7 +1,6 @@
 """The subcommands that make policies: `sft`, `grpo`, `export`, and `smoke`, which does all of it in miniature."""
 
 import argparse
-import hashlib
 import json
 import os
 from pathlib import Path
@@ -15,7 +14,7 @@ from .device import add_device_arguments, pick_device, place
 from .gguf_file import FORMATS, GgufModel, write_adapter, write_model
 from .grpo import GrpoSettings, train_grpo
 from .hf_file import read_base
-from .journal import Journal
+from .journal import Journal, checkpoint_fingerprint
 from .model import Decoder, add_adapter
 from .policy import BeliefsPolicy, Policy, SlotsPolicy
 from .processes import count, is_first, join_processes, leave_processes
@@ -164,11 +163,6 @@ def _writing_policy(arguments: argparse.Namespace, source: GgufModel) -> Writing
     return WritingPolicy(source.model, tokenizer, contract, most, sampler, arguments.thinks)
 
 
-def _fingerprint(origin: Path | None) -> str:
-    """By content: the same checkpoint may lie elsewhere when a run goes on."""
-    return hashlib.sha256(origin.read_bytes()).hexdigest()[:16] if origin else ""
-
-
 def _rules(arguments: argparse.Namespace) -> dict[str, Any]:
     """`beliefs-1` acts by the rules of `slots-2`."""
     return load_contract("slots-1" if arguments.contract == "slots-1" else "slots-2")
@@ -181,7 +175,7 @@ def _sft(arguments: argparse.Namespace) -> None:
         arguments.episodes,
         arguments.learning_rate,
         seed=arguments.seed,
-        origin=_fingerprint(arguments.origin),
+        origin=checkpoint_fingerprint(arguments.origin),
         recorded=arguments.recorded,
     )
     _show(train_sft(policy, WHOLE_WORLD, _rules(arguments), settings, arguments.out))
@@ -196,7 +190,7 @@ def _grpo(arguments: argparse.Namespace) -> None:
         reward=arguments.reward,
         filter=arguments.filter,
         seed=arguments.seed,
-        origin=_fingerprint(arguments.origin),
+        origin=checkpoint_fingerprint(arguments.origin),
         recorded=arguments.recorded,
     )
     _show(train_grpo(policy, WHOLE_WORLD, _rules(arguments), settings, arguments.out))

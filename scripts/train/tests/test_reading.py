@@ -295,6 +295,8 @@ def test_a_run_that_goes_on_from_another_keeps_its_probes(tmp_path: Path) -> Non
     train_cards(fresh_reader(), settings, tmp_path / "second", origin=origin)
     found = torch.load(tmp_path / "second" / "cards.pt", weights_only=True)["more"]["probes"]["problem.weight"]
     assert (found - saved["more"]["probes"]["problem.weight"]).abs().max() < 0.01
+    with pytest.raises(SystemExit, match="another origin: take another folder"):
+        train_cards(fresh_reader(), settings, tmp_path / "second")
     del saved["more"]["probes"]["wish.weight"]
     torch.save(saved, origin)
     with pytest.raises(SystemExit, match="cards.pt was trained with other hints"):

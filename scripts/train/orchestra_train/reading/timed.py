@@ -34,6 +34,8 @@ class TimedSettings:
     # Weight of the hints beside the answers.
     hints: float = 0.5
     seed: int = 1
+    # Fingerprint of the checkpoint that the weights come from, where it is of another folder.
+    origin: str = ""
     checkpoint_every: int = 100
 
 

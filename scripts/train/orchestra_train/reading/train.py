@@ -10,7 +10,7 @@ import numpy as np
 import torch
 from torch import Tensor
 
-from ..journal import Journal
+from ..journal import Journal, checkpoint_fingerprint
 from .cards import CardShape
 from .hints import GRADES, Probes
 from .lists import RECORDED, fresh_list, list_loss, wish_list_loss
@@ -145,7 +145,8 @@ def train_cards(
     known = torch.load(origin, map_location="cpu", weights_only=True)["more"] if origin and not more else more
     if "probes" in known:
         probes.take_over(known["probes"], origin if origin and not more else folder)
-    course = journal.same_course(asdict(settings), more)
+    told = asdict(settings) | {"origin": checkpoint_fingerprint(origin)}
+    course = journal.same_course(told, more)
     curriculum = Curriculum(**more.get("curriculum", {"level": settings.start}))
     last = settings.lists_first + settings.steps
     for step in journal.steps(first, last):
