@@ -54,30 +54,20 @@ def hint_places(reader: Reader, reading: Reading, paths: Sequence[Sequence[int]]
 def read_midway(reader: Reader, probes: Probes, reading: Reading) -> Midway:
     row = Row()
     added = row.add(reader.tree(reading))
-    paths = added.branches
     inputs = batch_inputs([row], reader.model.device)
     states, seen = reader.model.midway(*inputs, {probes.matched, probes.read})
     matched, read = (seen[layer][0].cpu() for layer in (probes.matched, probes.read))
-    grades = reader.grades_at(states[0, [path[-1] for path in paths]])
-    places = hint_places(reader, reading, paths)
-    loss, figures = torch.zeros(()), {}
+    grades = reader.grades_at(states[0, [path[-1] for path in added.branches]])
+    places = hint_places(reader, reading, added.branches)
+    told = []
     if places.names:
-        odds = probes.matches(matched[[places.problem_end]], matched[places.names])[0]
-        target = torch.tensor(places.meant)
-        loss = loss + F.binary_cross_entropy_with_logits(odds, target)
-        figures["matched"] = ((odds > 0) == (target > 0)).float().mean().item()
-        if target.any():
-            figures["found"] = (odds[target > 0] > 0).float().mean().item()
+        told.append(_name_loss(probes, matched, places))
     if reading.settled is not None:
-        odds = probes.settled(matched[added.prefix_end])
-        target = torch.tensor(reading.settled).float()
-        loss = loss + F.binary_cross_entropy_with_logits(odds, target)
-        figures["settled"] = ((odds > 0) == (target > 0)).float().mean().item()
+        told.append(_settled_loss(probes, matched[added.prefix_end], reading.settled))
     if places.statements:
-        more, told = _statement_loss(probes, matched[places.statements], read[places.statements], places.hints)
-        loss = loss + more
-        figures |= told
-    return Midway(len(row), grades, loss, figures)
+        told.append(_statement_loss(probes, matched[places.statements], read[places.statements], places.hints))
+    loss = sum((loss for loss, _ in told), torch.zeros(()))
+    return Midway(len(row), grades, loss, {name: value for _, figures in told for name, value in figures.items()})
 
 
 @dataclass(frozen=True)
@@ -104,6 +94,26 @@ def wish_hints(probes: Probes, ends: Tensor, wishes: Sequence[Wish]) -> tuple[Te
     odds = probes.wishes(ends).flatten(0, 1)
     grades = torch.tensor([wish.grades for wish in wishes]).flatten()
     return F.cross_entropy(odds, grades), (odds.argmax(-1) == grades).float().mean().item()
+
+
+def _name_loss(probes: Probes, matched: Tensor, places: HintPlaces) -> tuple[Tensor, dict[str, float]]:
+    """Which of the names in the cards fit the problem."""
+    odds = probes.matches(matched[[places.problem_end]], matched[places.names])[0]
+    target = torch.tensor(places.meant)
+    figures = {"matched": _share_told(odds, target)}
+    if target.any():
+        figures["found"] = (odds[target > 0] > 0).float().mean().item()
+    return F.binary_cross_entropy_with_logits(odds, target), figures
+
+
+def _settled_loss(probes: Probes, end: Tensor, settled: tuple[bool, bool]) -> tuple[Tensor, dict[str, float]]:
+    """Whether the evidence that ends there settles the problem."""
+    odds, target = probes.settled(end), torch.tensor(settled).float()
+    return F.binary_cross_entropy_with_logits(odds, target), {"settled": _share_told(odds, target)}
+
+
+def _share_told(odds: Tensor, target: Tensor) -> float:
+    return ((odds > 0) == (target > 0)).float().mean().item()
 
 
 def _statement_loss(
