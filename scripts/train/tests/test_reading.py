@@ -424,8 +424,7 @@ def test_held_out_subjects_leave_a_card_wherever_they_stand() -> None:
 
 def test_the_readers_recipe_runs_from_the_base_to_an_adapter(tmp_path: Path) -> None:
     write_model(tiny_model("llama", TOKENIZER, seed=1, width=32, feed_forward=64), tmp_path / "base.gguf", "F32")
-    few = {"LISTS": "1", "STEPS": "2", "MORE": "1", "EPISODES": "2", "COMPILE": ""}
-    few |= {"OUTCOMES": "0", "FEWER_OUTCOMES": "0"}
+    few = {"LISTS": "1", "STEPS": "2", "OUTCOMES": "0", "EPISODES": "2", "COMPILE": ""}
     given = {**os.environ, **few, "BASE": str(tmp_path / "base.gguf"), "OUT": str(tmp_path / "out")}
     command = [sys.executable, "-m", "orchestra_train.cli"]
     (tmp_path / "orchestra-train").write_text(f'#!/bin/sh\nexec {" ".join(command)} "$@"\n')
