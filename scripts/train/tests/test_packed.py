@@ -200,6 +200,9 @@ def test_the_whole_command_in_miniature_exports_and_reports(tmp_path: Path) -> N
     written = json.loads((tmp_path / "out" / "report.json").read_text())
     assert (written["gates"], written["trained"]) == (report["gates"], report["trained"])
     assert (tmp_path / "out" / "adapter.gguf").stat().st_size > 1000
+    arguments.origin = tmp_path / "out" / "timed.pt"
+    with pytest.raises(SystemExit, match="another origin: take another folder"):
+        train_in_time(arguments, time.monotonic())
 
 
 def test_rows_hold_what_fits_and_long_trees_stand_alone() -> None:
