@@ -9,10 +9,11 @@ import numpy as np
 import torch
 
 from .contract.load import load_contract
-from .device import add_device_arguments, pick_device, place
+from .device import add_device_arguments, computes_in_half, pick_device, place
 from .gguf_file import GgufModel, write_adapter
 from .hf_file import read_base
 from .model import add_adapter, compile_blocks, freeze_adapters
+from .origin import load_learnt
 from .reading.evaluate import evaluate_choices
 from .reading.outcomes import PACKS, fit_chances, read_outcomes, unlikelihood
 from .reading.reader import Reader, halve_frozen
@@ -49,7 +50,9 @@ def add_card_commands(commands: Any) -> None:
 def add_card_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--base", type=Path, required=True, help="GGUF to start from")
     parser.add_argument("--out", type=Path, required=True, help="folder of checkpoints, metrics and plots")
-    parser.add_argument("--from", dest="origin", type=Path, help="checkpoint to go on from, of another folder")
+    parser.add_argument(
+        "--from", dest="origin", type=Path, help="to go on from: a checkpoint of another folder, or an adapter in GGUF"
+    )
     parser.add_argument("--rank", type=int, default=16)
     add_device_arguments(parser)
     parser.add_argument("--threads", type=int, default=1)
@@ -60,12 +63,12 @@ def open_reader(arguments: argparse.Namespace, checkpoint: Path | None) -> tuple
     torch.manual_seed(0)
     source = read_base(arguments.base)
     add_adapter(source.model, arguments.rank, alpha=2 * arguments.rank)
-    place(source.model, pick_device(arguments.device), arguments.half)
+    device = pick_device(arguments.device)
+    place(source.model, device, computes_in_half(device, arguments.half))
     if source.model.precision == torch.bfloat16:
         halve_frozen(source.model)
     if checkpoint:
-        learnt = torch.load(checkpoint, map_location="cpu", weights_only=True)["model"]
-        source.model.load_state_dict(learnt, strict=False)
+        load_learnt(source.model, checkpoint)
     return source, Reader(source.model, TextTokenizer(source.metadata), load_contract("beliefs-1"))
 
 

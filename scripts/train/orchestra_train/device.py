@@ -6,6 +6,7 @@ come back, to the CPU.
 
 import argparse
 import os
+import sys
 
 import torch
 
@@ -17,7 +18,7 @@ def add_device_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--half",
         action=argparse.BooleanOptionalAction,
-        help="bfloat16: the default on a GPU that has it; on a CPU that has it twice as fast",
+        help="bfloat16: the default on a GPU that has it; on a CPU that has it twice as fast, on others ignored",
     )
 
 
@@ -33,10 +34,19 @@ def pick_device(name: str) -> torch.device:
 
 
 def computes_in_half(device: torch.device, wanted: bool | None) -> bool:
+    """What was asked for, but on a CPU that would have to emulate it: there a step takes many times as long."""
+    if device.type == "cpu" and wanted and not _cpu_has_bfloat16():
+        print("--half: this CPU has no bfloat16 (avx512_bf16, amx_bf16), so it computes in float32", file=sys.stderr)
+        return False
     return wanted if wanted is not None else device.type == "cuda" and torch.cuda.is_bf16_supported()
 
 
-def place(model: Decoder, device: torch.device, half: bool | None = None) -> None:
+def _cpu_has_bfloat16() -> bool:
+    known = torch.cpu.get_capabilities()
+    return any(known.get(name, False) for name in ("avx512_bf16", "amx_bf16", "bf16"))
+
+
+def place(model: Decoder, device: torch.device, half: bool = False) -> None:
     """Moves the model; its optimiser and checkpoints follow. Learnt weights stay in float32."""
     model.to(device)
-    model.precision = torch.bfloat16 if computes_in_half(device, half) else torch.float32
+    model.precision = torch.bfloat16 if half else torch.float32

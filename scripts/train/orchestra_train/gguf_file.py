@@ -88,6 +88,20 @@ def write_adapter(source: GgufModel, path: Path, contract_hash: str) -> None:
     _finish(writer)
 
 
+def read_adapter(path: Path) -> tuple[dict[str, torch.Tensor], float]:
+    """What `write_adapter` wrote: float32 by parameter, and alpha.
+
+    @raises ValueError, KeyError where the file is no such adapter.
+    """
+    reader = GGUFReader(path)
+    alpha = reader.fields["adapter.lora.alpha"].contents()
+    weights = {
+        tensor.name.replace(".weight.", "."): torch.from_numpy(np.array(tensor.data, dtype=np.float32))
+        for tensor in reader.tensors
+    }
+    return weights, alpha
+
+
 def _add_tensor(writer: GGUFWriter, name: str, values: np.ndarray, weight_type: GGMLQuantizationType) -> None:
     if values.ndim < 2 or weight_type == GGMLQuantizationType.F32:
         writer.add_tensor(name, np.ascontiguousarray(values, dtype=np.float32))

@@ -23,7 +23,12 @@ def add_trace_commands(commands: Any) -> None:
     learn.add_argument("--runs", type=Path, required=True, help="JSON lines of `orchestra runs export`")
     learn.add_argument("--out", type=Path, required=True, help="folder for skills.json, checkpoints and metrics")
     learn.add_argument("--base", type=Path, help="GGUF under the adapter; without it skills alone are counted")
-    learn.add_argument("--from", dest="origin", type=Path, help="checkpoint of `cards` to go on from")
+    learn.add_argument(
+        "--from",
+        dest="origin",
+        type=Path,
+        help="to go on from: an adapter in GGUF, such as the bundled one, or a cards.pt",
+    )
     learn.add_argument("--steps", type=int, default=100)
     learn.add_argument("--share", type=float, default=0.5, help="of examples that are judged answers")
     learn.add_argument("--held-out", type=float, default=0.2, help="share of judged answers that only tell how well")
@@ -84,7 +89,7 @@ def _train(arguments: argparse.Namespace, readings: list[Reading]) -> dict[str, 
         check_every=max(1, arguments.steps),
         start=1.0,
     )
-    train_cards(reader, settings, arguments.out, TracedSource(learnt, arguments.share))
+    train_cards(reader, settings, arguments.out, TracedSource(learnt, arguments.share), arguments.origin)
     return {"held_out": len(tested), "nats_before": before, "nats_after": _nats(reader, tested)}
 
 

@@ -10,12 +10,13 @@ import torch
 
 from .ablation import VARIANTS, ablate
 from .contract.load import load_contract
-from .device import add_device_arguments, pick_device, place
+from .device import add_device_arguments, computes_in_half, pick_device, place
 from .gguf_file import FORMATS, GgufModel, write_adapter, write_model
 from .grpo import GrpoSettings, train_grpo
 from .hf_file import read_base
 from .journal import Journal, checkpoint_fingerprint
-from .model import Decoder, add_adapter
+from .model import add_adapter
+from .origin import load_learnt
 from .policy import BeliefsPolicy, Policy, SlotsPolicy
 from .processes import count, is_first, join_processes, leave_processes
 from .reading.reader import halve_frozen
@@ -76,7 +77,9 @@ def _training_parser(commands: Any, name: str, words: str) -> argparse.ArgumentP
         default=wants_sharding(),
         help="several processes: each holds a part of the model (FSDP2)",
     )
-    parser.add_argument("--from", dest="origin", type=Path, help="checkpoint to start from, such as that of `cards`")
+    parser.add_argument(
+        "--from", dest="origin", type=Path, help="checkpoint of `cards`, or an adapter in GGUF, to start from"
+    )
     parser.add_argument("--steps", type=int, required=True)
     parser.add_argument("--episodes", type=int, default=8, help="a step")
     parser.add_argument("--recorded", type=_share, default=0.0, help="share of episodes that replay recorded outcomes")
@@ -116,25 +119,15 @@ def open_model(arguments: argparse.Namespace, stages: tuple[str, ...], origin: P
     if found and origin:
         raise SystemExit(f"--from: {found[-1]} is what would be gone on from here: take another folder")
     if found or origin:
-        _load_learnt(source.model, found[-1] if found else origin)
-    place(source.model, pick_device(arguments.device), arguments.half)
+        load_learnt(source.model, found[-1] if found else origin)
+    device = pick_device(arguments.device)
+    place(source.model, device, computes_in_half(device, arguments.half))
     source.model.recomputes = arguments.recompute
     if arguments.shard:
         if count() == 1:
             raise SystemExit("--shard: there is one process; start several with torchrun or accelerate")
         shard(source.model)
     return source
-
-
-def _load_learnt(model: Decoder, checkpoint: Path) -> None:
-    """@raises SystemExit where the file holds anything but what would learn here."""
-    if not checkpoint.exists():
-        raise SystemExit(f"there is no checkpoint {checkpoint}")
-    learnt = torch.load(checkpoint, map_location="cpu", weights_only=True)["model"]
-    shapes = {name: one.shape for name, one in model.named_parameters() if one.requires_grad}
-    if {name: one.shape for name, one in learnt.items()} != shapes:
-        raise SystemExit(f"{checkpoint} was trained with another --rank or --base")
-    model.load_state_dict(learnt, strict=False)
 
 
 def _open_policy(arguments: argparse.Namespace, stages: tuple[str, ...]) -> tuple[GgufModel, Policy]:

@@ -12,12 +12,14 @@ import pytest
 import torch
 from test_training import BELIEFS, SHAPE, SLOTS, TOKENIZER, Killed, kill_at
 
-from orchestra_train import cli, train_commands
-from orchestra_train.gguf_file import GgufModel, tiny_model, write_model
+from orchestra_train import cli, device, train_commands
+from orchestra_train.gguf_file import GgufModel, tiny_model, write_adapter, write_model
 from orchestra_train.grpo import GrpoSettings
 from orchestra_train.journal import Journal
 from orchestra_train.model import add_adapter
+from orchestra_train.origin import load_learnt, probes_of
 from orchestra_train.policy import BeliefsPolicy
+from orchestra_train.reading.hints import Probes
 from orchestra_train.reading.reader import Reader
 from orchestra_train.reading.rosters import Reading, Tool
 from orchestra_train.reading.train import CardSettings, train_cards
@@ -70,6 +72,7 @@ def test_a_stage_starts_where_card_reading_ended(
         return Journal(tmp_path / "own", stage)
 
     monkeypatch.setattr(train_commands, f"train_{stage}", look)
+    monkeypatch.setattr(device, "_cpu_has_bfloat16", lambda: True)
     precision = ["--half"] if half else []
     command(stage, "own", *of_turns("--steps", "1", *precision, cards=tmp_path / "cards.pt"))
     [policy] = opened
@@ -89,6 +92,7 @@ def test_a_killed_run_goes_on_from_its_own_checkpoint_and_is_exported(
     command: Command, read: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(train_commands, "GrpoSettings", partial(GrpoSettings, rollouts=4, checkpoint_every=1))
+    monkeypatch.setattr(device, "_cpu_has_bfloat16", lambda: True)
     given = of_turns("--steps", "3", "--half", cards=tmp_path / "cards.pt")
     command("grpo", "whole", *given)
     with monkeypatch.context() as patched:
@@ -126,3 +130,42 @@ def test_another_origin_another_rank_and_a_used_folder_are_refused(
             command("sft", "own", "--steps", "2", "--episodes", "1", *origin)
     with pytest.raises(SystemExit, match="take another folder"):
         command("grpo", "own", *of_turns("--steps", "1", cards=moved))
+
+
+@pytest.mark.parametrize("name", ["cards.pt", "adapter.gguf"])
+def test_what_is_no_checkpoint_and_no_adapter_is_named(name: str, command: Command, tmp_path: Path) -> None:
+    (tmp_path / name).write_bytes(b"no such thing")
+    with pytest.raises(SystemExit, match=f"{name} is (no adapter|neither)"):
+        command("sft", "own", *of_turns("--steps", "1", cards=tmp_path / name))
+    with pytest.raises(SystemExit, match="is no adapter in GGUF"):
+        command("sft", "own", *of_turns("--steps", "1", cards=tmp_path / "base.gguf"))
+
+
+def test_an_adapter_reads_what_its_checkpoint_reads_and_brings_no_probes(read: Reader, tmp_path: Path) -> None:
+    source = fresh_source()
+    add_adapter(source.model, rank=4, alpha=8)
+    load_learnt(source.model, tmp_path / "cards.pt")
+    write_adapter(source, tmp_path / "adapter.gguf", BELIEFS["hash"])
+
+    # The file says by what its product is multiplied, whatever the model that takes it in says.
+    for alpha in (8, 4):
+        model = fresh_source().model
+        add_adapter(model, rank=4, alpha=alpha)
+        load_learnt(model, tmp_path / "adapter.gguf")
+        for name, projection in model.projections().items():
+            assert torch.allclose(projection.merged(), source.model.projections()[name].merged(), atol=2e-3), name
+            assert not torch.allclose(projection.merged(), projection.weight, atol=4e-3), name
+    assert probes_of(tmp_path / "adapter.gguf") is None
+    assert probes_of(tmp_path / "cards.pt").keys() == Probes(32, source.model.config.layers).state_dict().keys()
+
+
+def test_a_cpu_that_would_emulate_half_precision_computes_in_whole(
+    monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    cpu = torch.device("cpu")
+    for known, half in (({"avx512_bf16": True}, True), ({"avx2": True, "amx_bf16": False}, False)):
+        monkeypatch.setattr(torch.cpu, "get_capabilities", lambda known=known: known)
+        assert device.computes_in_half(cpu, True) is half
+        assert ("computes in float32" in capsys.readouterr().err) is not half
+    assert not device.computes_in_half(cpu, None)
+    assert not capsys.readouterr().err

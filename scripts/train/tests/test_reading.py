@@ -226,6 +226,28 @@ def test_reading_midway_gives_the_same_grades_and_hints_that_can_be_learnt() -> 
     assert loss.item() < first / 2
 
 
+def test_probes_beside_a_trained_reader_learn_before_they_teach() -> None:
+    reader = fresh_reader()
+    probes = Probes(32, reader.model.config.layers)
+    probes.begin_silent()
+    rng = np.random.default_rng(2)
+    [reading] = readings(1, unseen=False)
+    wishes = [fresh_wish(rng, unseen=False) for _ in range(3)]
+    optimizer = torch.optim.Adam(probes.parameters(), lr=0.05)
+
+    def taught() -> float:
+        """How much the hints ask of the reader: the norm of their gradient."""
+        reader.model.zero_grad()
+        optimizer.zero_grad()
+        (read_midway(reader, probes, reading).hint_loss + read_wishes(reader, probes, wishes).hint_loss).backward()
+        return sum(one.grad.norm().item() for one in reader.model.parameters() if one.grad is not None)
+
+    assert taught() == 0
+    for _ in range(3):
+        optimizer.step()
+        assert taught() > 0
+
+
 def test_cards_grow_only_while_the_reader_keeps_up() -> None:
     curriculum = Curriculum(level=0.2)
     for _ in range(100):

@@ -9,7 +9,9 @@ import torch
 
 from orchestra_train import cli, trace_commands
 from orchestra_train.contract.load import load_contract
-from orchestra_train.gguf_file import tiny_model, write_model
+from orchestra_train.gguf_file import tiny_model, write_adapter, write_model
+from orchestra_train.journal import checkpoint_fingerprint
+from orchestra_train.model import add_adapter
 from orchestra_train.tokenizer import tiny_tokenizer
 from orchestra_train.traces import Judged, TracedSource, count_skills, fitted_skills, read_traces, traced_readings
 
@@ -129,9 +131,34 @@ def test_the_command_learns_from_feedback_and_goes_on_where_it_was(tmp_path, mon
     assert json.loads((out / "skills.json").read_text())["counts"]["cloud/a"]["math"] == {"right": 15.0, "wrong": 0.0}
     assert torch.load(out / "cards.pt", weights_only=True)["step"] == 6
     cli.main()
+    monkeypatch.setattr(sys, "argv", [*sys.argv, "--from", str(out / "cards.pt")])
+    with pytest.raises(SystemExit, match="another origin: take another folder"):
+        cli.main()
     runs.write_text("\n".join(lines[1:]))
     with pytest.raises(SystemExit, match="another training"):
         cli.main()
+
+
+def test_the_command_goes_on_from_an_adapter_as_it_is_served(tmp_path, monkeypatch, capsys):
+    words = [*BELIEFS["grades"] * 50, "Good at sums. How many are 2 and 2?"] * 5
+    source = tiny_model("llama", tiny_tokenizer(words, 350), seed=1, width=32, feed_forward=64)
+    base, runs, adapter = tmp_path / "base.gguf", tmp_path / "runs.jsonl", tmp_path / "adapter.gguf"
+    write_model(source, base, "F32")
+    runs.write_text("\n".join(json.dumps(run(number, question=f"{number} and 2?")) for number in range(20)))
+
+    def nats_before(folder, *given):
+        where = ["--runs", str(runs), "--out", str(tmp_path / folder), "--base", str(base), "--rank", "4"]
+        monkeypatch.setattr(sys, "argv", ["orchestra-train", "from-traces", *where, "--steps", "1", *given])
+        cli.main()
+        return json.loads(capsys.readouterr().out)["nats_before"]
+
+    add_adapter(source.model, rank=4, alpha=8)
+    for part in source.model.projections().values():
+        torch.nn.init.normal_(part.lora_b, std=0.3)
+    write_adapter(source, adapter, BELIEFS["hash"])
+    assert nats_before("adapted", "--from", str(adapter)) != nats_before("bare")
+    kept = torch.load(tmp_path / "adapted/cards.pt", weights_only=True)["more"]["settings"]["origin"]
+    assert kept == checkpoint_fingerprint(adapter)
 
 
 def test_a_question_that_was_asked_twice_is_not_learnt_from_and_tested_on(tmp_path, monkeypatch):

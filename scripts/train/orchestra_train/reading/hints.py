@@ -68,6 +68,11 @@ class Probes(nn.Module):
         self.settle = nn.Linear(width, 2)
         self.wish = nn.Linear(width, len(AXES) * GRADES)
 
+    def begin_silent(self) -> None:
+        """Beside a reader that was trained without them: they learn from it before they teach it anything."""
+        for asked in (self.name, self.bearing, self.grade, self.settle, self.wish):
+            nn.init.zeros_(asked.weight)
+
     def take_over(self, saved: dict[str, Tensor], of: Path) -> None:
         """@raises SystemExit where other questions were asked than now."""
         try:

@@ -11,6 +11,7 @@ import torch
 from torch import Tensor
 
 from ..journal import Journal, checkpoint_fingerprint
+from ..origin import probes_of
 from .cards import CardShape
 from .hints import GRADES, Probes
 from .lists import RECORDED, fresh_list, list_loss, wish_list_loss
@@ -123,6 +124,16 @@ def rate_at(step: int, settings: CardSettings) -> float:
     return min(1.0, (on_cards + 1) / WARM_UP) * max(LEAST_RATE, 1 - on_cards / settings.steps)
 
 
+def begin_probes(probes: Probes, saved: dict[str, Tensor] | None, folder: Path, origin: Path | None) -> None:
+    """As `saved` in the folder, or as those of the `origin`, the file that the reader's weights come from."""
+    if saved:
+        probes.take_over(saved, folder)
+    elif origin and (known := probes_of(origin)):
+        probes.take_over(known, origin)
+    elif origin:
+        probes.begin_silent()
+
+
 ReadingSource = Callable[[Rng, CardSettings, float], Reading]
 
 
@@ -135,16 +146,14 @@ def train_cards(
 ) -> Journal:
     """Metrics in `cards.jsonl`: loss, share of grades read right, tokens, CPU seconds; at times on unseen material.
 
-    The probes of an `origin`, the checkpoint that the reader's weights come from, go on with it.
+    The probes of an `origin`, the checkpoint that the reader's weights come from, go on with it where it has any.
     """
     learnt = [parameter for parameter in reader.model.parameters() if parameter.requires_grad]
     probes = Probes(reader.model.config.width, reader.model.config.layers)
     optimizer = card_optimizer(learnt, probes, settings.learning_rate)
     journal = Journal(folder, "cards")
     first, more = journal.resume(reader.model, optimizer)
-    known = torch.load(origin, map_location="cpu", weights_only=True)["more"] if origin and not more else more
-    if "probes" in known:
-        probes.take_over(known["probes"], origin if origin and not more else folder)
+    begin_probes(probes, more.get("probes"), folder, origin)
     told = asdict(settings) | {"origin": checkpoint_fingerprint(origin)}
     course = journal.same_course(told, more)
     curriculum = Curriculum(**more.get("curriculum", {"level": settings.start}))
