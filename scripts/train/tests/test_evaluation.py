@@ -8,10 +8,11 @@ import torch
 
 from orchestra_train.contract.load import load_contract
 from orchestra_train.evaluation.gateway import PolicyFiles, serve_gateway
-from orchestra_train.evaluation.metrics import measured_from
+from orchestra_train.evaluation.metrics import Measured, measured_from
 from orchestra_train.evaluation.report import markdown
 from orchestra_train.evaluation.scenario import Reply, Scenario, Slot, Task
 from orchestra_train.evaluation.world import World, with_chances, world_scenario
+from orchestra_train.evaluation.world_probes import at_chosen_weights, sweep_table
 from orchestra_train.evaluation.world_report import evaluate_world
 from orchestra_train.gguf_file import tiny_model, write_adapter, write_model
 from orchestra_train.model import add_adapter
@@ -49,8 +50,26 @@ def test_a_tiny_policy_runs_through_the_world_within_every_limit(tiny: tuple[Pat
     # Wishes are words here, so it has to be ahead of who reads none.
     assert len(gates) == 9
     assert gates["mean utility minus that of estimate"]["value"] is not None
+    swept = report["figures"]["[points beside strongest's, share of its cost] by cost weight"]
+    assert swept.keys() == {"tiny", "best feasible"}
+    # Who knows all is never the worse for money: with none of it counted, it answers best.
+    assert max(swept["best feasible"].values()) == swept["best feasible"]["0"]
+    assert swept["best feasible"]["1"][1] < swept["best feasible"]["0"][1]
     assert {"tiny", "estimate"} <= set(report["rows"])
     assert "| tiny |" in markdown(report)
+
+
+def test_each_half_of_a_sweep_is_measured_at_the_weight_that_the_other_half_chose() -> None:
+    def row(points: list[float], usd: list[float]) -> Measured:
+        return Measured(right=np.zeros(4), usd=np.array(usd), chances=0.5 + np.array(points) / 100)
+
+    strongest = row([0, 0, 0, 0], [10, 10, 10, 10])
+    # Cheap is good enough on the second half alone, so the first half alone is measured at it.
+    swept = {0.1: row([1, 1, 1, 1], [8, 8, 6, 6]), 1.0: row([-9, -9, -2, -2], [1, 1, 2, 2])}
+    points, share, weights = at_chosen_weights(swept, strongest)
+    assert weights == (1.0, 0.1)
+    assert (points, share) == (pytest.approx(-4), pytest.approx((1 + 1 + 6 + 6) / 40))
+    assert sweep_table(swept, strongest) == {"0.1": [1, 0.7], "1": [-5.5, 0.15]}
 
 
 def test_an_adapter_is_served_on_its_base(tiny: tuple[Path, Path]) -> None:

@@ -15,7 +15,7 @@ from .scenario import PRIVACY_CLASSES, Reply, Scenario, Slot, Task
 
 # Limits are the gateway's to keep here, so no roster is cut beforehand; who fails is drawn once a task.
 SHAPE = replace(WHOLE_WORLD, slots=(3, 8), limited=0.0)
-TASKS_A_ROSTER = 25
+TASKS_A_ROSTER = 10
 WORLD_SEED = 20_000
 
 

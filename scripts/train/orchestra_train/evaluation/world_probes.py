@@ -14,7 +14,7 @@ from .gateway import Gateway
 from .metrics import Measured, measured_from, spearman
 from .world import World, first_utilities, with_chances
 
-SWEEP = (0.0, 0.1, 0.15, 0.2, 0.25, 0.3, 0.5, 1.0)
+SWEEP = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
 # In utility, where a sure right answer is worth 8 at full weight: a choice so near to the best counts as the best, and
 # to stay with a choice that loses more than the other has to be noticed.
 AS_GOOD, LOSS = 0.05, 0.25
@@ -38,17 +38,17 @@ def probe(gateway: Gateway, world: World, tasks: Sequence[int], rules: Contract)
     def row(label: str, weights: dict[str, float]) -> Measured:
         return with_chances(world, tasks, measured_from(gateway.run_all(tasks, label, weights)), rules)
 
-    swept = {cost: row(f"cost {cost:g}", _balanced(cost)) for cost in SWEEP}
+    swept = {cost: row(f"cost {cost:g}", balanced(cost)) for cost in SWEEP}
     profiles = {name: row(name, _profile(name)) for name in PROFILES}
     return Probes(tasks, swept, profiles, *_swaps(gateway, world, tasks, rules))
 
 
 def probe_gates(probes: Probes, strongest: Measured, rules: Contract) -> list[Gate]:
-    points, share, cost = _at_chosen_weight(probes, strongest)
+    points, share, weights = at_chosen_weights(probes.swept, strongest)
     costs = [row.usd.mean() for row in probes.swept.values()]
     followed = probes.followed / probes.tempted if probes.tempted else None
     best = sum(wanted == found for wanted, found in served_best(probes, rules).items())
-    label = f"at cost weight {cost:g}, chosen on the other half"
+    label = f"at cost weights {weights[0]:g} and {weights[1]:g}, each chosen on the other half"
     return [
         at_least(f"expected accuracy minus strongest's, points, {label}", points, WORLD_POINTS),
         at_most(f"cost over strongest's, {label}", share, WORLD_SHARE),
@@ -77,22 +77,39 @@ def mean_utility(row: Measured, weights: dict[str, float] | Sequence[dict[str, f
     return float(np.mean(found))
 
 
-def _at_chosen_weight(probes: Probes, strongest: Measured) -> tuple[float, float, float]:
-    """Points and share on the second half of the tasks, at the cheapest weight that is good enough on the first."""
-    half = len(probes.tasks) // 2
-    base, base_usd = _chances(strongest)[: len(probes.tasks)], strongest.usd[: len(probes.tasks)]
+Swept = dict[float, Measured]
 
-    def points(row: Measured, part: slice) -> float:
-        return float(100 * (_chances(row)[part] - base[part]).mean())
 
-    first, second = slice(0, half), slice(half, None)
-    good = [cost for cost, row in probes.swept.items() if points(row, first) >= WORLD_POINTS]
-    if good:
-        cost = min(good, key=lambda one: probes.swept[one].usd[first].mean())
-    else:
-        cost = max(probes.swept, key=lambda one: points(probes.swept[one], first))
-    chosen = probes.swept[cost]
-    return points(chosen, second), float(chosen.usd[second].mean() / base_usd[second].mean()), cost
+def at_chosen_weights(swept: Swept, strongest: Measured) -> tuple[float, float, tuple[float, float]]:
+    """Points and share over all tasks: each half at the cheapest weight that is good enough on the other."""
+    count = len(next(iter(swept.values())).usd)
+    halves = slice(0, count // 2), slice(count // 2, count)
+    weights = _chosen(swept, strongest, halves[1]), _chosen(swept, strongest, halves[0])
+    parts = [_beside(swept[cost], strongest, half) for cost, half in zip(weights, halves, strict=True)]
+    points, usd, base_usd = (np.concatenate([part[at] for part in parts]) for at in range(3))
+    return float(points.mean()), float(usd.mean() / base_usd.mean()), weights
+
+
+def _chosen(swept: Swept, strongest: Measured, part: slice) -> float:
+    points = {cost: _beside(row, strongest, part)[0].mean() for cost, row in swept.items()}
+    good = [cost for cost in swept if points[cost] >= WORLD_POINTS]
+    return (
+        min(good, key=lambda cost: swept[cost].usd[part].mean()) if good else max(points, key=lambda one: points[one])
+    )
+
+
+def _beside(row: Measured, strongest: Measured, part: slice) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Of each task in the part: points above the strongest's by chance, not by luck; its cost, and the strongest's."""
+    return 100 * (_chances(row)[part] - _chances(strongest)[part]), row.usd[part], strongest.usd[part]
+
+
+def sweep_table(swept: Swept, strongest: Measured) -> dict[str, list[float]]:
+    """By cost weight: points of accuracy beside always-strongest, luck aside, and share of its cost."""
+    table = {}
+    for cost, row in swept.items():
+        points, usd, base_usd = _beside(row, strongest, slice(0, len(row.usd)))
+        table[f"{cost:g}"] = [round(float(points.mean()), 2), round(float(usd.mean() / base_usd.mean()), 4)]
+    return table
 
 
 def _chances(row: Measured) -> np.ndarray:
@@ -121,19 +138,16 @@ def _swaps(gateway: Gateway, world: World, tasks: Sequence[int], rules: Contract
 
 
 def probe_table(probes: Probes, rules: Contract) -> dict[str, Any]:
-    """Mean utility: by the weights of the row's profile, of the runs with the column's; and the sweep of costs."""
+    """Mean utility: by the weights of the row's profile, of the runs with the column's."""
     return {
         "utility of profile (row) as run with (column)": {
             wanted: {ran: round(mean_utility(row, _profile(wanted), rules), 3) for ran, row in probes.profiles.items()}
             for wanted in PROFILES
         },
-        "USD per thousand by cost weight": {
-            f"{cost:g}": round(1000 * float(row.usd.mean()), 4) for cost, row in probes.swept.items()
-        },
     }
 
 
-def _balanced(cost: float) -> dict[str, float]:
+def balanced(cost: float) -> dict[str, float]:
     return {"quality": 0.5, "cost": cost, "latency": 0.0, "privacy": 0.0}
 
 

@@ -1,5 +1,7 @@
 """The simulated world through the gateway: nothing recorded is needed, and the best feasible policy is known."""
 
+from collections.abc import Sequence
+from dataclasses import replace
 from typing import Any
 
 import numpy as np
@@ -11,7 +13,7 @@ from .gateway import PolicyFiles, serve_gateway
 from .metrics import Measured, measured_from
 from .rows import describe_row, row_of_choices
 from .world import World, first_utilities, with_chances, world_scenario
-from .world_probes import Probes, mean_utility, probe, probe_gates, probe_table
+from .world_probes import Probes, balanced, mean_utility, probe, probe_gates, probe_table, sweep_table
 
 
 def evaluate_world(
@@ -40,9 +42,20 @@ def evaluate_world(
     rows = {label: describe_row(scenario, tasks, row, made["strongest"]) for label, row in {**made, **served}.items()}
     for label, row in served.items():
         rows[label]["regret"] = round(float(np.mean(_regrets(world, row, rules))), 4)
-    figures = probe_table(probed, rules) if probed else {}
+    figures = _figures(probed, name, world, made["strongest"], rules) if probed else {}
     split = f"seed {seed}, {wishes}"
     return {"pack": "world", "split": split, "tasks": count, "gates": gates, "rows": rows, "figures": figures}
+
+
+def _figures(probed: Probes, name: str, world: World, strongest: Measured, rules: Contract) -> dict[str, Any]:
+    best = {cost: _best_feasible(world, rules, probed.tasks, balanced(cost)) for cost in probed.swept}
+    sweeps = {name: probed.swept, "best feasible": best}
+    return {
+        **probe_table(probed, rules),
+        "[points beside strongest's, share of its cost] by cost weight": {
+            label: sweep_table(swept, strongest) for label, swept in sweeps.items()
+        },
+    }
 
 
 def _ahead(world: World, served: Measured, estimate: Measured, rules: Contract) -> list[Gate]:
@@ -68,14 +81,17 @@ def _plain_rows(world: World, rules: Contract) -> dict[str, Measured]:
         "strongest": row_of_choices(scenario, tasks, strongest),
     }
     known = {name: with_chances(world, tasks, row, rules) for name, row in rows.items()}
-    return {**known, "best feasible": _best_feasible(world, rules)}
+    return {**known, "best feasible": _best_feasible(world, rules, tasks)}
 
 
-def _best_feasible(world: World, rules: Contract) -> Measured:
+def _best_feasible(
+    world: World, rules: Contract, tasks: Sequence[int], weights: dict[str, float] | None = None
+) -> Measured:
     """The search under true beliefs; a limit on money holds for the slot alone, not yet for the sum of the run."""
     runs = []
-    for task, episode in enumerate(world.episodes):
-        seen = episode.among(world.scenario.admissible(task))
+    for task in tasks:
+        seen = world.episodes[task].among(world.scenario.admissible(task))
+        seen = replace(seen, weights=weights) if weights else seen
         runs.append(best_run(seen, rules, np.random.default_rng(task)))
     return Measured(
         right=np.array([float(run.correct) for run in runs]),
