@@ -2,6 +2,7 @@ import { afterAll, beforeAll, beforeEach, expect, test } from 'vitest';
 import { noEvidence } from '../../src/contract/evidence.ts';
 import { loadBeliefs } from '../../src/contract/load.ts';
 import { zeroUsd } from '../../src/cost/money.ts';
+import { noUsage } from '../../src/cost/usage.ts';
 import type { InferenceEngine, JudgeRequest } from '../../src/inference/engine.ts';
 import { startLlamaEngine } from '../../src/inference/llama-engine.ts';
 import { createJudgePolicy } from '../../src/router/policies/judge.ts';
@@ -91,10 +92,37 @@ test('documents are read, so every card is asked about anew', async () => {
   expect(after.pRight).not.toEqual(before.pRight);
 });
 
-test('no run knows what another was told', async () => {
-  const [one, other] = [await policy.decide(turnOf(aRun())), await policy.decide(turnOf(aRun()))];
+test('runs share what they asked, and one card more is one question more', async () => {
+  const one = await policy.decide(turnOf(aRun()));
+  const other = await policy.decide(turnOf(aRun(), { candidates: [...candidates, candidate('answer-3', 'good')] }));
+  expect(asked.map(({ questions }) => questions.length)).toEqual([2, 1]);
+  expect(other.pRight?.slice(0, 2)).toEqual(one.pRight);
+  expect(other.usage.calls).toBe(1);
+  expect((await policy.decide(turnOf(aRun()))).usage).toEqual(noUsage);
+});
+
+test('what a private run asked no other run knows, not even of the same key, nor does it know what others asked', async () => {
+  await policy.decide(turnOf(aRun()));
+  const own = aRun();
+  await policy.decide(turnOf(own, { privateTo: 'alice' }));
+  await policy.decide(turnOf(own, { privateTo: 'alice', turn: 2 }));
+  await policy.decide(turnOf(aRun(), { privateTo: 'alice' }));
+  expect(asked.map(({ privateTo }) => privateTo)).toEqual([undefined, 'alice', 'alice']);
+  await policy.decide(turnOf(aRun(), { problem: 'Mine alone?', privateTo: 'alice' }));
+  await policy.decide(turnOf(aRun(), { problem: 'Mine alone?' }));
+  expect(asked).toHaveLength(5);
+});
+
+test('other weights are asked anew', async () => {
+  let weightsHash = 'first';
+  const info = () => ({ ...engine.info, weightsHash });
+  const swapped = Object.defineProperty(overheard(), 'info', { get: info });
+  policy = createJudgePolicy({ name: 'judge', engine: swapped, contract });
+  for (const hash of ['first', 'first', 'second', 'first']) {
+    weightsHash = hash;
+    await policy.decide(turnOf(aRun()));
+  }
   expect(asked).toHaveLength(2);
-  expect(other.pRight).toEqual(one.pRight);
 });
 
 test('every question of a private run says whose it is', async () => {

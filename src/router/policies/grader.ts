@@ -1,3 +1,5 @@
+import { createHash } from 'node:crypto';
+import { LRUCache } from 'lru-cache';
 import { gradeSegments } from '../../contract/beliefs.ts';
 import type { BeliefsContract } from '../../contract/schema.ts';
 import type { Segment } from '../../contract/segment.ts';
@@ -13,7 +15,7 @@ export interface Graded {
   readonly usage: Usage;
 }
 
-/** One run's questions about one prompt. Prompt and signal say which: a run asks each question once. */
+/** One run's questions about one prompt; the signal says which run. */
 export interface GradeRequest extends Pick<JudgeRequest, 'privateTo' | 'inProgress' | 'deadlineMs' | 'signal'> {
   readonly prompt: readonly Segment[];
   readonly questions: readonly (readonly Segment[])[];
@@ -21,36 +23,65 @@ export interface GradeRequest extends Pick<JudgeRequest, 'privateTo' | 'inProgre
 
 export type Grader = (request: GradeRequest) => Promise<Graded>;
 
-const keyOf = (segments: readonly Segment[]): string => JSON.stringify(segments);
+/** By fingerprint, so that no text is kept: some 100 bytes each. */
+interface Memory {
+  get(fingerprint: string): Grades | undefined;
+  set(fingerprint: string, grades: Grades): unknown;
+}
 
-/** Has the engine grade, and remembers the grades as long as the run's signal lives. */
-export function createGrader(engine: Pick<InferenceEngine, 'judge'>, contract: BeliefsContract): Grader {
+const rememberedGrades = 20_000;
+
+/**
+ * Has the engine grade, and asks it nothing twice: equal weights read equal prompts alike. What a private run asked is
+ * known to that run alone, as long as its signal lives; the others share what they asked.
+ */
+export function createGrader(
+  engine: Pick<InferenceEngine, 'judge'>,
+  weightsHash: () => string,
+  contract: BeliefsContract,
+): Grader {
   const answers = gradeSegments(contract);
-  const ofRuns = new WeakMap<AbortSignal, Map<string, Map<string, Grades>>>();
+  const shared = new LRUCache<string, Grades>({ max: rememberedGrades });
+  const ofPrivateRuns = new WeakMap<AbortSignal, Map<string, Grades>>();
 
-  function gradesKnown({ signal, prompt }: GradeRequest): Map<string, Grades> {
-    const ofPrompts = ofRuns.get(signal) ?? new Map<string, Map<string, Grades>>();
-    ofRuns.set(signal, ofPrompts);
-    const text = keyOf(prompt);
-    const known = ofPrompts.get(text) ?? new Map<string, Grades>();
-    ofPrompts.set(text, known);
-    return known;
+  function memoryOf({ privateTo, signal }: GradeRequest): Memory {
+    if (privateTo === undefined) return shared;
+    const own = ofPrivateRuns.get(signal) ?? new Map<string, Grades>();
+    ofPrivateRuns.set(signal, own);
+    return own;
   }
 
   return async (request) => {
-    const known = gradesKnown(request);
-    const fresh = new Map(request.questions.map((question) => [keyOf(question), question]));
-    for (const key of known.keys()) fresh.delete(key);
-    const usage = fresh.size === 0 ? noUsage : await ask({ ...request, questions: [...fresh.values()] }, known);
-    return { grades: request.questions.map((question) => known.get(keyOf(question)) ?? []), usage };
+    const memory = memoryOf(request);
+    const weightsInUse = weightsHash();
+    const asked = request.questions.map((question) => ({
+      question,
+      key: keyOf(weightsInUse, request.prompt, question),
+    }));
+    const known = new Map(asked.map(({ key }) => [key, memory.get(key)]));
+    const fresh = [...new Map(asked.map((one) => [one.key, one])).values()].filter(({ key }) => !known.get(key));
+    const { grades, usage } = await ask(
+      request,
+      fresh.map(({ question }) => question),
+    );
+    for (const [index, { key }] of fresh.entries()) {
+      const found = grades[index] ?? [];
+      known.set(key, found);
+      memory.set(key, found);
+    }
+    return { grades: asked.map(({ key }) => known.get(key) ?? []), usage };
   };
 
-  async function ask(request: GradeRequest, known: Map<string, Grades>): Promise<Usage> {
-    const { logProbabilities, usage } = await engine.judge({ ...request, answers });
-    for (const [index, question] of request.questions.entries()) {
-      known.set(keyOf(question), (logProbabilities[index] ?? []).map(Math.exp));
-    }
+  async function ask(request: GradeRequest, questions: GradeRequest['questions']): Promise<Graded> {
+    if (questions.length === 0) return { grades: [], usage: noUsage };
+    const { logProbabilities, usage } = await engine.judge({ ...request, questions, answers });
     const { promptTokens, cachedTokens, outputTokens } = usage;
-    return usageOf({ inputTokens: promptTokens, cacheReadTokens: cachedTokens, outputTokens, calls: 1 });
+    return {
+      grades: logProbabilities.map((row) => row.map(Math.exp)),
+      usage: usageOf({ inputTokens: promptTokens, cacheReadTokens: cachedTokens, outputTokens, calls: 1 }),
+    };
   }
 }
+
+const keyOf = (...parts: readonly unknown[]): string =>
+  createHash('sha256').update(JSON.stringify(parts)).digest('base64');

@@ -42,7 +42,7 @@ const decisionShare = 1 / 4;
  */
 export function createJudgePolicy(options: JudgePolicyOptions): Policy {
   const { name, engine, contract, readProblem = readByCues, skillCounts = noSkillCounts, decisionMs } = options;
-  const grade = createGrader(paced(engine), contract);
+  const grade = createGrader(paced(engine), () => engine.info.weightsHash, contract);
   const { contextTokens } = engine.info;
   return {
     name,
