@@ -17,24 +17,33 @@ export function crossChecks(config: Config): string[] {
 }
 
 /** What nobody counts would cost nothing: a search is billed by sources and writer, and policies that run here tell no time. */
-function priceChecks({ policy, slots }: Config): string[] {
+function priceChecks({ policy, slots, tools }: Config): string[] {
   const ownPolicy = policy.backend !== 'remote' && isPaid(policy.price?.per_second);
   return [
     ...(ownPolicy ? ['policy.price.per_second: only a remote policy is billed by the second: leave it out'] : []),
     ...Object.entries(slots).flatMap(([id, { role, price }]) =>
       role === 'search' && typeof price === 'object' ? searchPriceChecks(`slots.${id}`, price) : [],
     ),
+    ...Object.entries(tools).flatMap(([id, { price = {} }]) => toolPriceChecks(`tools.${id}`, price)),
   ];
 }
 
 function searchPriceChecks(path: string, price: PriceText): string[] {
-  const paid = Object.entries(price).filter(([, usd]) => isPaid(usd));
-  return paid.map(([unit]) =>
+  return paidUnits(price).map((unit) =>
     unit.startsWith('per_')
       ? `${path}.price.${unit}: a search is billed by its sources: write the price of each under \`tools\``
       : `${path}.price.${unit}: a search is billed for tokens by the slot of its \`writer\`: write the price there`,
   );
 }
+
+/** A tool is used by the call and by the second. */
+const toolPriceChecks = (path: string, price: PriceText): string[] =>
+  paidUnits(price)
+    .filter((unit) => !unit.startsWith('per_'))
+    .map((unit) => `${path}.price.${unit}: tools count no tokens: write \`per_call\` or \`per_second\` instead`);
+
+const paidUnits = (price: PriceText): string[] =>
+  Object.entries(price).flatMap(([unit, usd]) => (isPaid(usd) ? [unit] : []));
 
 const isPaid = (usd: string | number | undefined): boolean => decimalToInteger(usd ?? 0, 15) > 0n;
 

@@ -124,6 +124,15 @@ describe('one mistake is one line with path and way out', () => {
       },
       'slots.search-1.price.per_second: a search is billed by its sources: write the price of each under `tools`',
     ],
+    ...['input', 'output', 'cache_read', 'reasoning'].map((unit): [string, unknown, string] => [
+      `a tool whose tokens are priced (${unit})`,
+      {
+        tools: {
+          docs: { kind: 'local_search', folders: ['.'], price: { [unit]: 1, per_call: 0.01, per_second: 0.01 } },
+        },
+      },
+      `tools.docs.price.${unit}: tools count no tokens: write \`per_call\` or \`per_second\` instead`,
+    ]),
     [
       'an address that is none',
       { upstreams: { cloud: { ...upstream, base_url: 'api' } } },
