@@ -6,7 +6,8 @@ from pathlib import Path
 from .card_commands import add_card_commands
 from .evaluate_command import add_evaluate_command
 from .function_commands import add_function_commands
-from .gpu_commands import add_gpu_commands
+from .gpu_command import add_gpu_command
+from .pack_command import add_pack_command
 from .ship import add_ship_command
 from .tool_commands import add_tool_commands
 from .trace_commands import add_trace_commands
@@ -30,7 +31,8 @@ def main() -> None:
     heads.set_defaults(run=_heads)
 
     add_card_commands(commands)
-    add_gpu_commands(commands)
+    add_pack_command(commands)
+    add_gpu_command(commands)
     add_training_commands(commands)
     add_tool_commands(commands)
     add_function_commands(commands)

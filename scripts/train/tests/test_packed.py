@@ -1,11 +1,6 @@
-"""Packed examples teach what the examples themselves teach, and a timed run stays inside its time and goes on."""
+"""Packed examples teach what the examples themselves teach."""
 
-import argparse
-import json
-import time
 from dataclasses import replace
-from functools import partial
-from itertools import count
 from pathlib import Path
 
 import numpy as np
@@ -14,17 +9,16 @@ import torch
 
 from orchestra_train.contract.evidence import no_evidence
 from orchestra_train.contract.load import load_contract
-from orchestra_train.gguf_file import GgufModel, tiny_model, write_model
-from orchestra_train.gpu_commands import _train_examples, pack_in_processes, train_in_time
+from orchestra_train.gguf_file import GgufModel, tiny_model
 from orchestra_train.model import add_adapter
+from orchestra_train.pack_command import card_examples, pack_in_processes
 from orchestra_train.reading.batches import batch_loss, batches_of, rows_of
 from orchestra_train.reading.hints import Probes
 from orchestra_train.reading.midway import read_midway
 from orchestra_train.reading.outcomes import outcome_loss
-from orchestra_train.reading.packed import ROW_TOKENS, Packed, fingerprint, pack_examples, read_packed, write_packed
+from orchestra_train.reading.packed import Packed, fingerprint, pack_examples, read_packed, write_packed
 from orchestra_train.reading.reader import Reader
 from orchestra_train.reading.rosters import Reading, Tool
-from orchestra_train.reading.timed import TimedSettings, train_packed
 from orchestra_train.reading.train import CardSettings, Example, targets_of
 from orchestra_train.reading.wishes import Wish, fresh_wish
 from orchestra_train.tokenizer import TextTokenizer, tiny_tokenizer
@@ -40,7 +34,6 @@ RECORDED = Reading(
     True,
 )
 WIDTH = 1500
-SETTINGS = TimedSettings(60.0, steps=4, examples=2, width=WIDTH, rows_at_once=2, checkpoint_every=2)
 
 
 def fresh_source() -> GgufModel:
@@ -58,7 +51,7 @@ def fresh_reader() -> Reader:
 
 
 def examples() -> list[tuple[float, Example]]:
-    return [*_train_examples(CARDS, range(4)), (1.0, fresh_wish(np.random.default_rng(1), False)), (1.0, RECORDED)]
+    return [*card_examples(CARDS, range(4)), (1.0, fresh_wish(np.random.default_rng(1), False)), (1.0, RECORDED)]
 
 
 def gradient(reader: Reader) -> torch.Tensor:
@@ -95,7 +88,11 @@ def test_packed_batches_have_the_loss_and_gradient_of_one_example_at_a_time() ->
 
 def test_processes_pack_what_one_packs_and_a_file_gives_it_back(tmp_path: Path) -> None:
     reader = fresh_reader()
-    alone, together = (pack_in_processes(reader, CARDS, WIDTH, processes) for processes in (1, 3))
+
+    def pack(numbers: range) -> Packed:
+        return pack_examples(reader, card_examples(CARDS, numbers), WIDTH)
+
+    alone, together = (pack_in_processes(pack, CARDS.steps, processes) for processes in (1, 3))
     write_packed(alone, tmp_path / "train.npz", "made with this")
     for other in (together, read_packed(tmp_path / "train.npz", "made with this")):
         for name, value in vars(alone).items():
@@ -116,93 +113,6 @@ def test_what_is_longer_than_a_row_is_left_out() -> None:
     reader = fresh_reader()
     long = replace(RECORDED, problem="Good at sums? " * 900)
     assert len(pack_examples(reader, [(0.0, long), (1.0, RECORDED)], WIDTH // 2)) == 1
-
-
-def packed_file(most_tokens: int = WIDTH) -> tuple[Reader, Packed]:
-    reader = fresh_reader()
-    return reader, pack_examples(reader, _train_examples(CARDS, range(CARDS.steps)), most_tokens)
-
-
-def test_a_killed_run_goes_on_to_the_same_losses_and_weights(tmp_path: Path) -> None:
-    whole, packed = packed_file()
-    lines = train_packed(whole, packed, SETTINGS, tmp_path / "whole").read()
-    # As if it had been killed behind its checkpoint: the schedule is that of four steps.
-    cut = fresh_reader()
-    checkpoint = tmp_path / "cut" / "timed.pt"
-
-    class Killed(Exception):
-        pass
-
-    def packed_until_two() -> None:
-        from orchestra_train.journal import Journal
-
-        log = Journal.log
-
-        def log_and_die(self: Journal, now: int, **figures: float) -> None:
-            log(self, now, **figures)
-            if now == 2:
-                raise Killed
-
-        with pytest.MonkeyPatch.context() as patched:
-            patched.setattr(Journal, "log", log_and_die)
-            train_packed(cut, packed, SETTINGS, tmp_path / "cut")
-
-    with pytest.raises(Killed):
-        packed_until_two()
-    assert torch.load(checkpoint, weights_only=True)["step"] == 2
-    again = fresh_reader()
-    resumed = train_packed(again, packed, SETTINGS, tmp_path / "cut").read()
-    assert [(line["step"], line["loss"]) for line in resumed] == [(line["step"], line["loss"]) for line in lines]
-    for name, value in whole.model.state_dict().items():
-        assert torch.equal(again.model.state_dict()[name], value), name
-
-
-def test_time_that_is_spent_ends_a_run_and_counts_after_a_kill(tmp_path: Path) -> None:
-    reader, packed = packed_file()
-    settings = replace(SETTINGS, steps=None, seconds=20.0)
-    # A clock that goes on by a second whenever it is asked.
-    lines = train_packed(reader, packed, settings, tmp_path, partial(next, count(1000.0))).read()
-    assert len(lines) > 2
-    assert 12 < lines[-1]["seconds"] <= 20
-    # All of its time lies behind it: there is nothing to go on with.
-    assert train_packed(fresh_reader(), packed, settings, tmp_path, partial(next, count(0.0))).read() == lines
-
-
-def test_the_whole_command_in_miniature_exports_and_reports(tmp_path: Path) -> None:
-    source = fresh_source()
-    write_model(source, tmp_path / "base.gguf", "F32")
-    reader, packed = packed_file(ROW_TOKENS)
-    made_with = fingerprint(METADATA, BELIEFS)
-    write_packed(packed, tmp_path / "train.npz", made_with)
-    # So few steps can be seen in what was learnt alone.
-    write_packed(packed, tmp_path / "unseen.npz", made_with)
-    arguments = argparse.Namespace(
-        base=tmp_path / "base.gguf",
-        packed=tmp_path,
-        out=tmp_path / "out",
-        origin=None,
-        rank=4,
-        device="cpu",
-        half=False,
-        threads=1,
-        minutes=10.0,
-        steps=6,
-        examples=4,
-        rows_at_once=4,
-        learning_rate=3e-2,
-        start=1.0,
-        episodes=2,
-        seed=1,
-    )
-    report = train_in_time(arguments, time.monotonic())
-    assert all(gate["ok"] for gate in report["gates"])
-    assert report["trained"]["steps"] == 6
-    written = json.loads((tmp_path / "out" / "report.json").read_text())
-    assert (written["gates"], written["trained"]) == (report["gates"], report["trained"])
-    assert (tmp_path / "out" / "adapter.gguf").stat().st_size > 1000
-    arguments.origin = tmp_path / "out" / "timed.pt"
-    with pytest.raises(SystemExit, match="another origin: take another folder"):
-        train_in_time(arguments, time.monotonic())
 
 
 def test_rows_hold_what_fits_and_long_trees_stand_alone() -> None:
