@@ -1,4 +1,4 @@
-"""Examples of card reading, made on CPUs beforehand, for `gpu`."""
+"""Examples of card reading and lists, made on CPUs beforehand, for `gpu`."""
 
 import argparse
 import json
@@ -10,22 +10,28 @@ from typing import Any
 import numpy as np
 
 from .card_commands import open_reader
+from .reading.lists import RECORDED, fresh_list
 from .reading.packed import ROW_TOKENS, Packed, fingerprint, joined, pack_examples, write_packed
-from .reading.problems import problem_source
+from .reading.problems import open_subjects, problem_source
 from .reading.rosters import ReadingShape, fresh_reading
-from .reading.train import CardSettings, Example, fresh_problem
+from .reading.train import LISTS_ALONE, WISHES_LISTED, CardSettings, Example, fresh_problem
 from .reading.wishes import fresh_wish
 
 UNSEEN_SEED = 30_000
-# Share of packed examples that are wishes.
-WISHES = 0.2
+# Beside seed and number, so that a list draws other things than the example of its number.
+OF_LISTS = 1
+# Shares of examples and of lists that are wishes, as in `cards`: one a problem, eight beside six lists.
+WISHES = 0.5
+LISTED_WISHES = WISHES_LISTED / (WISHES_LISTED + LISTS_ALONE)
 
 
 def add_pack_command(commands: Any) -> None:
     pack = commands.add_parser("pack", help="make examples of card reading beforehand, for `gpu`")
     pack.add_argument("--base", type=Path, required=True, help="GGUF whose vocabulary they are for")
-    pack.add_argument("--out", type=Path, required=True, help="folder for train.npz and unseen.npz")
-    pack.add_argument("--examples", type=int, default=200_000)
+    pack.add_argument("--out", type=Path, required=True, help="folder for train.npz, lists.npz and unseen.npz")
+    pack.add_argument("--examples", type=int, default=200_000, help="problems with their cards, and as many wishes")
+    # To examples as in the recipe of `cards`: 300 steps of lists alone, 6,000 of a problem and a wish.
+    pack.add_argument("--lists", type=int, default=70_000, help="lists of names and statements, and wishes among them")
     pack.add_argument("--unseen", type=int, default=1000, help="examples of unseen wordings and subjects, to report on")
     pack.add_argument("--cards", type=int, default=5, help="a problem")
     pack.add_argument("--outcomes", type=float, default=0.0, help="share of problems with recorded outcomes")
@@ -48,10 +54,17 @@ def _pack(arguments: argparse.Namespace) -> None:
     def cards(numbers: range) -> Packed:
         return pack_examples(reader, card_examples(settings, numbers), ROW_TOKENS)
 
+    def lists(numbers: range) -> Packed:
+        return pack_examples(reader, list_examples(settings, numbers), ROW_TOKENS, listed=True)
+
     def unseen(numbers: range) -> Packed:
         return pack_examples(reader, _unseen_examples(numbers), ROW_TOKENS)
 
-    packs = {"train": (cards, arguments.examples), "unseen": (unseen, arguments.unseen)}
+    packs = {
+        "train": (cards, arguments.examples),
+        "lists": (lists, arguments.lists),
+        "unseen": (unseen, arguments.unseen),
+    }
     made_with = fingerprint(source.metadata, reader.contract)
     arguments.out.mkdir(parents=True, exist_ok=True)
     figures = {}
@@ -68,6 +81,16 @@ def card_examples(settings: CardSettings, numbers: range) -> Iterator[tuple[floa
         rng = np.random.default_rng([settings.seed, number])
         level = min(1.0, settings.start + (1 - settings.start) * 2 * number / settings.steps)
         yield level, fresh_wish(rng, unseen=False) if rng.random() < WISHES else fresh_problem(rng, settings, level)
+
+
+def list_examples(settings: CardSettings, numbers: range) -> Iterator[tuple[float, Example]]:
+    """All of the lowest level."""
+    problems, subjects = problem_source(unseen=False), open_subjects(unseen=False)
+    recorded = RECORDED if settings.outcomes else 0.0
+    for number in numbers:
+        rng = np.random.default_rng([settings.seed, number, OF_LISTS])
+        wished = rng.random() < LISTED_WISHES
+        yield 0.0, fresh_wish(rng, unseen=False) if wished else fresh_list(rng, problems, subjects, recorded)
 
 
 def _unseen_examples(numbers: range) -> Iterator[tuple[float, Example]]:

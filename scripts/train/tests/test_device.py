@@ -21,11 +21,14 @@ from orchestra_train.passages import Passage, own_log_probabilities
 from orchestra_train.policy import BeliefsPolicy, SlotsPolicy
 from orchestra_train.reading.batches import batch_loss, batches_of
 from orchestra_train.reading.hints import Probes
+from orchestra_train.reading.lists import fresh_list
 from orchestra_train.reading.midway import read_midway
 from orchestra_train.reading.packed import pack_examples
-from orchestra_train.reading.problems import ProblemSource
+from orchestra_train.reading.packed_lists import asked_of, list_batch_loss
+from orchestra_train.reading.problems import ProblemSource, open_subjects
 from orchestra_train.reading.reader import Reader
 from orchestra_train.reading.rosters import ReadingShape, fresh_reading
+from orchestra_train.reading.wishes import fresh_wish
 from orchestra_train.rollout import Written
 from orchestra_train.sft import random_turn
 from orchestra_train.tokenizer import TextTokenizer, tiny_tokenizer
@@ -93,11 +96,28 @@ def packed_loss_of(model: Decoder) -> torch.Tensor:
         (1.0, fresh_reading(np.random.default_rng(number), ProblemSource({}, False), 3, ReadingShape(), unseen=False))
         for number in range(3)
     ]
-    [batch] = batches_of(pack_examples(reader, examples, 1500), range(3), 1500, rows_at_once=9)
-    with torch.device(FAR):
-        probes = Probes(model.config.width, model.config.layers)
-    found = batch_loss(reader, probes, batch)
+    examples.append((1.0, fresh_wish(np.random.default_rng(1), unseen=False)))
+    [batch] = batches_of(pack_examples(reader, examples, 1500), range(4), 1500, rows_at_once=9)
+    found = batch_loss(reader, far_probes(model), batch)
     return (found.answers + found.hints).cpu()
+
+
+def far_probes(model: Decoder) -> Probes:
+    with torch.device(FAR):
+        return Probes(model.config.width, model.config.layers)
+
+
+def packed_list_loss_of(model: Decoder) -> torch.Tensor:
+    """Beside that of cards, which alone reaches the upper layers."""
+    reader = Reader(model, TOKENIZER, BELIEFS)
+    rng = np.random.default_rng(1)
+    lists = [fresh_list(rng, ProblemSource({}, False), open_subjects(unseen=False)) for _ in range(3)]
+    examples = [(0.0, one) for one in (*lists, fresh_wish(rng, unseen=False))]
+    packed = pack_examples(reader, examples, 1500, listed=True)
+    [batch] = batches_of(packed, range(4), 1500, rows_at_once=9)
+    found = list_batch_loss(reader, far_probes(model), batch, asked_of(packed, range(4)))
+    assert found.right.device == FAR
+    return found.loss.cpu() + packed_loss_of(model)
 
 
 def choosing_loss(model: Decoder) -> torch.Tensor:
@@ -122,6 +142,7 @@ def passages_loss(model: Decoder) -> torch.Tensor:
 LOSSES: dict[str, Loss] = {
     "cards": reading_loss,
     "packed cards": packed_loss_of,
+    "packed lists": packed_list_loss_of,
     "beliefs sft": lambda model: BeliefsPolicy(model, TOKENIZER, BELIEFS).warm_start_loss(turns(3)),
     "beliefs grpo": choosing_loss,
     "slots sft": lambda model: SlotsPolicy(model, TOKENIZER, SLOTS).warm_start_loss(turns(2)),

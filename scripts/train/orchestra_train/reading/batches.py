@@ -12,13 +12,14 @@ from .hints import Probes
 from .outcomes import LEAST_CHANCE, MOST_CHANCE
 from .packed import Packed
 from .reader import Reader
+from .train import WISHING
 
 
 @dataclass(frozen=True)
 class Batch:
     """tokens, positions, trees, branches: [rows, width]. Places count through all rows.
 
-    Weights of all batches of a step sum to 1, for branches, and to at most 1, for each kind of hint.
+    Weights of all batches of a step sum to at most 1, for branches and for each kind of hint.
     """
 
     tokens: Tensor
@@ -28,11 +29,14 @@ class Batch:
     ends: Tensor
     targets: Tensor
     right: Tensor
+    of_wishes: Tensor
     weights: Tensor
     problem_ends: Tensor
-    evidence_ends: Tensor
+    prefix_ends: Tensor
     settled: Tensor
     settled_weights: Tensor
+    wish_grades: Tensor
+    wish_weights: Tensor
     name_places: Tensor
     name_problems: Tensor
     meant: Tensor
@@ -42,6 +46,9 @@ class Batch:
     statement_weights: Tensor
     statement_grades: Tensor
     grade_weights: Tensor
+
+    def to(self, device: torch.device) -> "Batch":
+        return Batch(*(part.to(device, non_blocking=True) for part in vars(self).values()))
 
 
 def batches_of(packed: Packed, numbers: Sequence[int], width: int, rows_at_once: int) -> Iterator[Batch]:
@@ -103,15 +110,20 @@ def _asked(packed: Packed, tree: int, offset: int, problem: int, of_step: int) -
     told = slice(*packed.statement_starts[tree : tree + 2])
     graded = packed.statement_grades[told].any(-1)
     settled = packed.settled[tree : tree + 1]
+    wished = packed.wish_grades[tree : tree + 1].astype(np.int64)
+    of_wish = np.full(own.stop - own.start, (wished >= 0).any())
     return [
         packed.branch_ends[own] - packed.tree_starts[tree] + offset,
         packed.targets[own],
         packed.right[own],
-        _even(np.ones(own.stop - own.start), of_step),
+        of_wish,
+        _even(np.ones(len(of_wish)), of_step) * np.where(of_wish, WISHING, 1).astype(np.float32),
         packed.problem_ends[tree : tree + 1].astype(np.int64) + offset,
         packed.prefix_ends[tree : tree + 1] - packed.tree_starts[tree] + offset,
         np.nan_to_num(settled),
         _even(~np.isnan(settled), of_step),
+        wished,
+        _even(wished >= 0, of_step),
         packed.name_places[names].astype(np.int64) + offset,
         np.full(names.stop - names.start, problem),
         packed.meant[names],
@@ -131,38 +143,57 @@ def _even(counted: np.ndarray, of_step: int) -> np.ndarray:
 
 @dataclass(frozen=True)
 class BatchLoss:
-    """Parts of the step's mean losses, scalars; how many grades are the likeliest target, of how many."""
+    """Parts of the step's mean losses, scalars; how many grades are the likeliest target, of how many, of cards and of
+    wishes."""
 
     answers: Tensor
     hints: Tensor
     right: Tensor
     graded: Tensor
+    wished: Tensor
+    wish_graded: Tensor
 
 
 def batch_loss(reader: Reader, probes: Probes, batch: Batch) -> BatchLoss:
     """As one example at a time: grades, recorded outcomes (`outcomes`) and hints (`midway`)."""
     device = reader.model.device
-    on = Batch(*(part.to(device, non_blocking=True) for part in vars(batch).values()))
+    on = batch.to(device)
     mask = block_mask(on.trees, on.branches)
     states, layers = reader.model.midway(on.tokens, on.positions, mask, {probes.matched, probes.read})
     found = reader.model.logits(states.flatten(0, 1)[on.ends], reader.grade_ids).log_softmax(-1)
     chances = torch.tensor(reader.contract["chances"], device=device)
     chance = (found.exp() @ chances).clamp(LEAST_CHANCE, MOST_CHANCE)
     recorded = ~on.right.isnan()
+    graded = ~(recorded | on.of_wishes)
     happened = -torch.where(on.right > 0.5, chance, 1 - chance).log()
     answers = (on.weights * torch.where(recorded, happened, -(on.targets * found).sum(-1))).sum()
-    hits = (found.argmax(-1) == on.targets.argmax(-1)) & ~recorded
+    hits = found.argmax(-1) == on.targets.argmax(-1)
     hints = _hint_loss(probes, on, layers[probes.matched].flatten(0, 1), layers[probes.read].flatten(0, 1))
-    return BatchLoss(answers, hints, hits.sum(), (~recorded).sum())
+    told = (hits & graded, graded, hits & on.of_wishes, on.of_wishes)
+    return BatchLoss(answers, hints, *(one.sum() for one in told))
 
 
 def _hint_loss(probes: Probes, batch: Batch, matched: Tensor, read: Tensor) -> Tensor:
-    odds = probes.matches(matched[batch.problem_ends], matched[batch.name_places])
-    odds = odds.gather(0, batch.name_problems[None])[0]
+    odds = name_odds(probes, batch, matched)
     names = F.binary_cross_entropy_with_logits(odds, batch.meant, batch.name_weights, reduction="sum")
-    odds = probes.settled(matched[batch.evidence_ends])
+    odds = probes.settled(matched[batch.prefix_ends])
     settled = F.binary_cross_entropy_with_logits(odds, batch.settled, batch.settled_weights, reduction="sum")
     bearings = F.cross_entropy(probes.bearings(read[batch.statement_places]), batch.bearings, reduction="none")
     found = probes.grades(matched[batch.statement_places]).log_softmax(-1)
     grades = -(batch.statement_grades * found).sum(-1)
-    return names + settled + (batch.statement_weights * bearings + batch.grade_weights * grades).sum()
+    wishes, _ = wish_losses(probes, batch, matched)
+    wishes = (batch.wish_weights * wishes).sum()
+    return names + settled + wishes + (batch.statement_weights * bearings + batch.grade_weights * grades).sum()
+
+
+def name_odds(probes: Probes, batch: Batch, matched: Tensor) -> Tensor:
+    """matched: [tokens, width] -> log-odds that each name fits its problem [names]"""
+    odds = probes.matches(matched[batch.problem_ends], matched[batch.name_places])
+    return odds.gather(0, batch.name_problems[None])[0]
+
+
+def wish_losses(probes: Probes, batch: Batch, matched: Tensor) -> tuple[Tensor, Tensor]:
+    """matched: [tokens, width] -> nats, and whether the likeliest grade is right [trees, axes], none of no wish"""
+    odds = probes.wishes(matched[batch.prefix_ends])
+    losses = F.cross_entropy(odds.flatten(0, 1), batch.wish_grades.flatten(), ignore_index=-1, reduction="none")
+    return losses.view_as(batch.wish_grades), odds.argmax(-1) == batch.wish_grades

@@ -100,10 +100,14 @@ def list_loss(reader: Reader, probes: Probes, lists: Sequence[Reading]) -> tuple
     return loss, figures | {"list_loss": loss.item()}
 
 
+def unasked(reader: Reader, wish: Wish) -> Tree:
+    return Tree(reader.tree(wish).prefix, [])
+
+
 def wish_list_loss(reader: Reader, probes: Probes, wishes: Sequence[Wish]) -> tuple[Tensor, dict[str, float]]:
     """Wishes without their questions, as names stand without theirs."""
     row = Row()
-    ends = [row.add(Tree(reader.tree(wish).prefix, [])).prefix_end for wish in wishes]
+    ends = [row.add(unasked(reader, wish)).prefix_end for wish in wishes]
     inputs = batch_inputs([row], reader.model.device)
     _, layers = reader.model.midway(*inputs, {probes.matched}, depth=probes.matched)
     loss, right = wish_hints(probes, layers[probes.matched][0, ends].cpu(), wishes)

@@ -2,7 +2,7 @@
 
 import time
 from collections.abc import Callable, Iterator
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, fields
 from pathlib import Path
 
 import numpy as np
@@ -10,7 +10,7 @@ import torch
 from tqdm import tqdm
 
 from ..journal import Journal
-from .batches import batch_loss, batches_of
+from .batches import BatchLoss, batch_loss, batches_of
 from .hints import Probes
 from .packed import ROW_TOKENS, Packed
 from .reader import Reader
@@ -70,7 +70,9 @@ def train_packed(
         figures = _learn_from(reader, probes, packed, numbers, settings)
         norm = torch.nn.utils.clip_grad_norm_(learnt, 1.0).item()
         optimizer.step()
-        curriculum.advance(figures["right"], settings.examples)
+        # A step of recorded outcomes alone tells nothing of how well cards are read.
+        if "right" in figures:
+            curriculum.advance(figures["right"], settings.examples)
         journal.log(step, seconds=round(course.spent_s(), 2), norm=norm, level=curriculum.level, **figures)
         if (step + 1) % settings.checkpoint_every == 0:
             save(step + 1)
@@ -82,15 +84,21 @@ def _learn_from(
     reader: Reader, probes: Probes, packed: Packed, numbers: np.ndarray, settings: TimedSettings
 ) -> dict[str, float]:
     """Adds the gradients of one step."""
-    sums = torch.zeros(4, device=reader.model.device)
+    sums = torch.zeros(len(fields(BatchLoss)), device=reader.model.device)
     for batch in batches_of(packed, numbers, settings.width, settings.rows_at_once):
         found = batch_loss(reader, probes, batch)
         (found.answers + settings.hints * found.hints).backward()
         sums += torch.stack([part.detach() for part in vars(found).values()])
     # The one place where the processor waits for the device.
-    loss, hint_loss, right, graded = sums.tolist()
+    loss, hint_loss, *told = sums.tolist()
     tokens = int(np.diff(packed.tree_starts)[numbers].sum())
-    return {"loss": loss, "hint_loss": hint_loss, "right": right / max(1.0, graded), "tokens": tokens}
+    return {"loss": loss, "hint_loss": hint_loss, "tokens": tokens} | _shares(*told)
+
+
+def _shares(right: float, graded: float, wished: float, wish_graded: float) -> dict[str, float]:
+    """Of grades read right, where any were asked for."""
+    shares = {"right": (right, graded), "wished": (wished, wish_graded)}
+    return {name: hits / asked for name, (hits, asked) in shares.items() if asked}
 
 
 class _Course:
@@ -131,10 +139,10 @@ def _drawn(packed: Packed, level: float, step: int, settings: TimedSettings) -> 
 
 @torch.no_grad()
 def examine(reader: Reader, packed: Packed, settings: TimedSettings) -> dict[str, float]:
-    """Loss and share of grades read right on examples that nothing was learnt from."""
+    """Loss and shares of grades read right, of cards and of wishes, on examples that nothing was learnt from."""
     probes = Probes(reader.model.config.width, reader.model.config.layers).to(reader.model.device)
-    sums = torch.zeros(4, device=reader.model.device)
+    sums = torch.zeros(len(fields(BatchLoss)), device=reader.model.device)
     for batch in batches_of(packed, range(len(packed)), settings.width, settings.rows_at_once):
         sums += torch.stack([*vars(batch_loss(reader, probes, batch)).values()])
-    loss, _, right, graded = sums.tolist()
-    return {"loss": round(loss, 4), "right": round(right / max(1.0, graded), 4)}
+    loss, _, *told = sums.tolist()
+    return {name: round(figure, 4) for name, figure in {"loss": loss, **_shares(*told)}.items()}
