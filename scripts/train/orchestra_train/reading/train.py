@@ -119,9 +119,18 @@ def card_optimizer(learnt: list[Tensor], probes: Probes, learning_rate: float) -
 def rate_at(step: int, settings: CardSettings) -> float:
     """Of the learning rate: lists alone go down to it from above, cards from it to almost nothing."""
     if step < settings.lists_first:
-        return min(1.0, (step + 1) / WARM_UP) * (HASTE + (1 - HASTE) * step / settings.lists_first)
+        return lists_rate(step, step / settings.lists_first)
     on_cards = step - settings.lists_first
-    return min(1.0, (on_cards + 1) / WARM_UP) * max(LEAST_RATE, 1 - on_cards / settings.steps)
+    return cards_rate(on_cards, on_cards / settings.steps)
+
+
+def lists_rate(step: int, part: float) -> float:
+    """`step` and `part`: how much of the lists lies behind."""
+    return min(1.0, (step + 1) / WARM_UP) * (HASTE + (1 - HASTE) * part)
+
+
+def cards_rate(step: int, part: float) -> float:
+    return min(1.0, (step + 1) / WARM_UP) * max(LEAST_RATE, 1 - part)
 
 
 def begin_probes(probes: Probes, saved: dict[str, Tensor] | None, folder: Path, origin: Path | None) -> None:
