@@ -10,12 +10,11 @@ from typing import Any
 from .card_commands import add_card_arguments, open_reader
 from .contract.load import load_contract
 from .gguf_file import GgufModel, write_adapter
-from .journal import checkpoint_fingerprint
 from .reading.course import TimedSettings
 from .reading.evaluate import evaluate_choices
 from .reading.packed import Packed, fingerprint, read_packed
 from .reading.reader import Reader
-from .reading.timed import examine, train_packed
+from .reading.timed import examine, refuse_other_course, train_packed
 
 # What follows the training is rehearsed before it; on the day it may take longer by this much.
 SLACK, SLACK_S = 1.3, 5.0
@@ -48,6 +47,7 @@ def train_in_time(arguments: argparse.Namespace, started: float) -> dict[str, An
     """Writes checkpoints, metrics, a plot, `adapter.gguf` and `report.json`; the time runs since `started`."""
     settings = _settings(arguments)
     source, reader = open_reader(arguments, arguments.origin)
+    refuse_other_course(settings, arguments.out)
     made_with = fingerprint(source.metadata, reader.contract)
     names = ("train", "lists", "unseen")
     cards, lists, unseen = (read_packed(arguments.packed / f"{name}.npz", made_with) for name in names)
@@ -95,7 +95,7 @@ def _settings(arguments: argparse.Namespace) -> TimedSettings:
         lists_first=0.0 if arguments.origin else arguments.lists_first,
         start=arguments.start,
         seed=arguments.seed,
-        origin=checkpoint_fingerprint(arguments.origin),
+        origin=arguments.origin,
     )
 
 

@@ -1,4 +1,4 @@
-"""A timed run begins with lists, stays inside its time and goes on after a kill."""
+"""A timed run begins with lists, stays inside its time, goes on after a kill and from another run."""
 
 import json
 import shutil
@@ -13,7 +13,7 @@ import pytest
 import torch
 from test_packed import CARDS, WIDTH, fresh_reader, fresh_source
 
-from orchestra_train import cli
+from orchestra_train import cli, gpu_command
 from orchestra_train.gguf_file import write_model
 from orchestra_train.journal import Journal
 from orchestra_train.pack_command import card_examples, list_examples
@@ -106,6 +106,23 @@ def test_time_that_is_spent_ends_a_run_and_counts_after_a_kill(packs: tuple[Pack
     assert train_packed(fresh_reader(), *packs, settings, tmp_path, partial(next, count(0.0))).read() == lines
 
 
+def test_a_run_that_goes_on_from_another_keeps_its_probes(packs: tuple[Packed, Packed], tmp_path: Path) -> None:
+    settings = replace(SETTINGS, steps=1, lists_first=0.0)
+    train_packed(fresh_reader(), *packs, settings, tmp_path / "first")
+    origin = tmp_path / "first" / "timed.pt"
+    saved = torch.load(origin, weights_only=True)
+    saved["more"]["probes"]["problem.weight"] += 1
+    torch.save(saved, origin)
+    train_packed(fresh_reader(), *packs, replace(settings, origin=origin), tmp_path / "second")
+    found = torch.load(tmp_path / "second" / "timed.pt", weights_only=True)["more"]["probes"]["problem.weight"]
+    assert (found - saved["more"]["probes"]["problem.weight"]).abs().max() < 0.01
+    # Its own go before those of the origin, once it has some.
+    saved["more"]["probes"]["problem.weight"] += 1
+    train_packed(fresh_reader(), *packs, replace(settings, steps=2, origin=origin), tmp_path / "second")
+    found = torch.load(tmp_path / "second" / "timed.pt", weights_only=True)["more"]["probes"]["problem.weight"]
+    assert (found - saved["more"]["probes"]["problem.weight"]).abs().max() > 0.9
+
+
 def test_the_commands_in_miniature_pack_train_export_and_report(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
@@ -131,6 +148,9 @@ def test_the_commands_in_miniature_pack_train_export_and_report(
 
     command("gpu", tmp_path / "next", f"{given} --from {out / 'adapter.gguf'}")
     assert json.loads((tmp_path / "next" / "report.json").read_text())["trained"]["list_steps"] == 0
+    # What is refused is refused before anything long.
+    monkeypatch.setattr(gpu_command, "_finish", lambda *_: pytest.fail("rehearsed"))
+    monkeypatch.setattr(gpu_command, "read_packed", lambda *_: pytest.fail("read"))
     with pytest.raises(SystemExit, match="another lists_first, origin: take another folder"):
         command("gpu", out, f"{given} --from {out / 'adapter.gguf'}")
     with pytest.raises(SystemExit, match="a share"):

@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
+from pathlib import Path
 
 from tqdm import tqdm
 
@@ -28,8 +29,8 @@ class TimedSettings:
     # Weight of the hints beside the answers.
     hints: float = 0.5
     seed: int = 1
-    # Fingerprint of the checkpoint that the weights come from, where it is of another folder.
-    origin: str = ""
+    # The file that the weights come from, where it is not of the run's own folder.
+    origin: Path | None = None
     checkpoint_every: int = 100
 
 

@@ -4,18 +4,19 @@ import time
 from collections.abc import Callable
 from dataclasses import asdict, fields
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import torch
 
-from ..journal import Journal
+from ..journal import Journal, checkpoint_fingerprint
 from .batches import BatchLoss, batch_loss, batches_of
 from .course import Course, Reached, Step, TimedSettings
 from .hints import Probes
 from .packed import Packed
 from .packed_lists import asked_of, list_batch_loss
 from .reader import Reader
-from .train import Curriculum, card_optimizer
+from .train import Curriculum, begin_probes, card_optimizer
 
 
 def train_packed(
@@ -26,15 +27,17 @@ def train_packed(
     folder: Path,
     clock_s: Callable[[], float] = time.monotonic,
 ) -> Journal:
-    """Metrics in `timed.jsonl`: loss, shares of answers read right, level of the curriculum, tokens, seconds."""
+    """Metrics in `timed.jsonl`: loss, shares of answers read right, level of the curriculum, tokens, seconds.
+
+    The probes of an `origin` go on with the weights where it has any.
+    """
     learnt = [parameter for parameter in reader.model.parameters() if parameter.requires_grad]
     probes = Probes(reader.model.config.width, reader.model.config.layers).to(reader.model.device)
     optimizer = card_optimizer(learnt, probes, settings.learning_rate)
     journal = Journal(folder, "timed")
     first, more = journal.resume(reader.model, optimizer)
-    same = journal.same_course(asdict(settings), more)
-    if "probes" in more:
-        probes.take_over(more["probes"], folder)
+    same = journal.same_course(_told(settings), more)
+    begin_probes(probes, more.get("probes"), folder, settings.origin)
     curriculum = Curriculum(**more.get("curriculum", {"level": settings.start}))
     course = Course(settings, first, Reached(**more.get("reached", {})), clock_s)
 
@@ -61,6 +64,21 @@ def train_packed(
             save(step.number + 1)
     save(course.next_step)
     return journal
+
+
+def refuse_other_course(settings: TimedSettings, folder: Path) -> None:
+    """Before anything long is done.
+
+    @raises SystemExit where the folder was trained with other settings.
+    """
+    checkpoint = folder / "timed.pt"
+    if checkpoint.exists():
+        more = torch.load(checkpoint, map_location="cpu", weights_only=True)["more"]
+        Journal(folder, "timed").same_course(_told(settings), more)
+
+
+def _told(settings: TimedSettings) -> dict[str, Any]:
+    return asdict(settings) | {"origin": checkpoint_fingerprint(settings.origin)}
 
 
 def _learn_lists(
