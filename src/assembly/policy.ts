@@ -94,18 +94,22 @@ export async function openLlama(
   const opened = await openEngine({ model, adapter, contextTokens: context, sequences: 1, device, threads }, place);
   if (!opened.engine) return { note: opened.note };
   const { engine, found } = opened;
-  const facts = found.entry?.policy ?? { ...unknownPolicy, contract: written ?? unknownPolicy.contract };
-  if (written !== undefined && written !== facts.contract) {
+  const known = found.entry?.policy;
+  const facts = known ?? unknownPolicy;
+  // The catalogue speaks of the weights alone: an adapter may have been trained for another contract.
+  const contractName = known && adapter === undefined ? known.contract : (written ?? facts.contract);
+  if (written !== undefined && written !== contractName) {
     await engine.close();
-    throw new ConfigError([`policy.contract: ${model} speaks ${facts.contract}: leave it out`]);
+    throw new ConfigError([`policy.contract: ${model} speaks ${contractName}: leave it out`]);
   }
   const shared = { name: model, engine };
-  const contract = facts.contract === 'beliefs-1' ? loadBeliefs() : loadContract(facts.contract);
+  const contract = contractName === 'beliefs-1' ? loadBeliefs() : loadContract(contractName);
   const policy =
     'questions' in contract
       ? createJudgePolicy({ ...shared, contract, decisionMs, ...knowledge })
       : createLlamaPolicy({ ...shared, contract, thoughtTokens: thought ?? facts.thoughtTokens });
-  const trained = found.entry?.policy?.trained === false ? ', which was not trained to route: for demonstration' : '';
+  const trained =
+    known?.trained === false && adapter === undefined ? ', which was not trained to route: for demonstration' : '';
   const weights = engine.info.adapter?.path ?? found.path;
   const other = otherContractNote(await trainedContractHash(weights), contract.hash);
   return { policy, engine, note: `policy: ${opened.note}${trained}${other}` };

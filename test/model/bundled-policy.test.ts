@@ -81,3 +81,23 @@ describe.skipIf(skipsSmolLm2)('the bundled policy', () => {
     expect(await asking).toMatchObject({ decided_by: 'estimate', warnings: [{ code: 'policy_fallback' }] });
   });
 });
+
+test.skipIf(skipsSmolLm2)('an adapter of your own says its contract, whatever its base was known for', async () => {
+  mkdirSync(modelsFolder, { recursive: true });
+  await bringBase();
+  const policy = {
+    backend: 'llama',
+    model: 'smollm2-135m-instruct',
+    adapter: 'models/card-reader.lora.gguf',
+    contract: 'beliefs-1',
+    context: 4096,
+    threads: 1,
+    device: 'cpu',
+  };
+  gateway = await startTestGateway({ decidedBy: 'configuration', modelsFolder, config: { policy } });
+  expect(gateway.notes[0]).toBe('policy: smollm2-135m-instruct runs on cpu');
+  expect(await decide(gateway.client, request)).toMatchObject({
+    policy: { contract: 'beliefs-1' },
+    decided_by: 'smollm2-135m-instruct',
+  });
+});
