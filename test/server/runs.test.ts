@@ -150,7 +150,8 @@ describe('feedback', () => {
   });
 
   test.each<[object | string, string | null, RegExp]>([
-    [{ scroe: 1 }, 'score', /score/],
+    [{ scroe: 1 }, 'scroe', /Did you mean `score`/],
+    [{ comment: 'x' }, 'score', /^score: is missing\.$/],
     [{ score: 1, coment: 'x' }, 'coment', /Did you mean `comment`/],
     [{ score: 1.01 }, 'score', /1/],
     [{ score: -0.1 }, 'score', /0/],
