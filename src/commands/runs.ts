@@ -57,7 +57,8 @@ type Ask = (path: string) => Promise<unknown>;
 async function exportRuns(options: ExportOptions, { environment, signal, write }: ModelCommandContext): Promise<void> {
   const ask = askerOf(options.url, environment['ORCHESTRA_API_KEY'], signal);
   const { data: slots } = slotList.parse(await ask('/v1/orchestra/slots'));
-  const file = options.out === undefined ? undefined : openSync(options.out, 'w', 0o600);
+  const file = options.out === undefined ? undefined : openForOwner(options.out);
+  let [written, withTexts] = [0, 0];
   try {
     for await (const id of runIds(ask, options)) {
       const run = wholeRun.parse(await ask(`/v1/orchestra/runs/${encodeURIComponent(id)}`));
@@ -69,9 +70,21 @@ async function exportRuns(options: ExportOptions, { environment, signal, write }
       const line = JSON.stringify({ ...run, ...(card ? { card } : {}) });
       if (file === undefined) write(line);
       else writeSync(file, `${line}\n`);
+      written += 1;
+      if ('texts' in run) withTexts += 1;
     }
+    // Runs without texts can be counted and not be learnt from: whoever keeps none should hear of it before training.
+    if (options.out !== undefined) write(`${options.out}: ${written} runs, ${withTexts} of them with texts`);
   } finally {
     if (file !== undefined) closeSync(file);
+  }
+}
+
+function openForOwner(path: string): number {
+  try {
+    return openSync(path, 'w', 0o600);
+  } catch {
+    throw new ConfigError([`runs export: --out ${path} cannot be written`]);
   }
 }
 

@@ -69,6 +69,19 @@ test('judged runs are written with the card of who answered, private ones withou
   expect(text).not.toContain('illness');
 });
 
+test('how many were written is said, and a file that cannot be written is named', { timeout: patienceMs }, async () => {
+  const gateway = await gatewayOn();
+  await judged(gateway, 'How far is the Moon?', {}, 1);
+  await judged(gateway, 'My secret illness', { privacy: 'zdr' }, 1);
+  const place = workplace();
+  const words = ['runs', 'export', '--url', gateway.url, '--out'];
+  const right = place.start([...words, 'runs.jsonl']);
+  expect([await right.ended, right.output()]).toEqual([0, 'runs.jsonl: 2 runs, 1 of them with texts\n']);
+  const wrong = place.start([...words, 'nowhere/runs.jsonl']);
+  expect(await wrong.ended).toBe(1);
+  expect(wrong.errors()).toBe('runs export: --out nowhere/runs.jsonl cannot be written\n');
+});
+
 test('more runs than a page are all written, and --since leaves the older out', { timeout: patienceMs }, async () => {
   const gateway = await gatewayOn();
   for (let n = 0; n < 102; n++) await judged(gateway, `Question ${n}`, {});
