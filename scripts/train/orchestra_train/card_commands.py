@@ -11,7 +11,7 @@ import torch
 from .contract.load import load_contract
 from .device import add_device_arguments, computes_in_half, pick_device, place
 from .gguf_file import GgufModel, write_adapter
-from .hf_file import read_base
+from .hf_file import open_base
 from .model import add_adapter, compile_blocks, freeze_adapters
 from .origin import load_learnt
 from .reading.evaluate import evaluate_choices
@@ -61,7 +61,7 @@ def add_card_arguments(parser: argparse.ArgumentParser) -> None:
 def open_reader(arguments: argparse.Namespace, checkpoint: Path | None) -> tuple[GgufModel, Reader]:
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
-    source = read_base(arguments.base)
+    source = open_base(arguments.base)
     add_adapter(source.model, arguments.rank, alpha=2 * arguments.rank)
     device = pick_device(arguments.device)
     place(source.model, device, computes_in_half(device, arguments.half))
@@ -94,6 +94,9 @@ def _train(arguments: argparse.Namespace) -> None:
 
 def _report(arguments: argparse.Namespace) -> None:
     source, reader = open_reader(arguments, arguments.origin or arguments.out / "cards.pt")
+    # First: the report takes minutes, and may be cut short.
+    if arguments.adapter:
+        write_adapter(source, arguments.adapter, reader.contract["hash"])
     rules = load_contract("slots-2")
     seen = [name for name in SUBJECTS if name not in HIDDEN]
     figures: dict[str, Any] = {
@@ -102,8 +105,6 @@ def _report(arguments: argparse.Namespace) -> None:
     }
     for pack in PACKS if arguments.items else ():
         figures[pack] = outcome_figures(reader, pack, arguments.items)
-    if arguments.adapter:
-        write_adapter(source, arguments.adapter, reader.contract["hash"])
     print(json.dumps(figures, indent=1))
 
 

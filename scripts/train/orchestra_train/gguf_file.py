@@ -56,6 +56,7 @@ def tiny_model(architecture: str, tokenizer: dict[str, Any], seed: int, **shape:
 def write_model(source: GgufModel, path: Path, file_format: str, contract_hash: str | None = None) -> None:
     """The whole model, adapters merged in float32 and quantised once."""
     weight_type, file_type = FORMATS[file_format]
+    path.parent.mkdir(parents=True, exist_ok=True)
     writer = GGUFWriter(path, source.model.config.architecture)
     writer.add_file_type(file_type)
     _add_metadata(writer, source.metadata)
@@ -72,6 +73,7 @@ def write_model(source: GgufModel, path: Path, file_format: str, contract_hash: 
 
 def write_adapter(source: GgufModel, path: Path, contract_hash: str) -> None:
     """The adapter alone, half precision, for use on the untouched base file."""
+    path.parent.mkdir(parents=True, exist_ok=True)
     writer = GGUFWriter(path, source.model.config.architecture)
     writer.add_type("adapter")
     writer.add_string("adapter.type", "lora")

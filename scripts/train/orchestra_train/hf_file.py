@@ -41,6 +41,21 @@ def read_base(path: Path) -> GgufModel:
     return read_checkpoint(path) if path.is_dir() else read_model(path)
 
 
+def open_base(path: Path) -> GgufModel:
+    """`read_base` for a command line.
+
+    @raises SystemExit where `--base` is not there, or no model that can learn here.
+    """
+    if not path.exists():
+        raise SystemExit(f"--base: there is no {path}; `orchestra models pull smollm2-135m-instruct` fetches SmolLM2")
+    try:
+        return read_base(path)
+    except KeyError as missing:
+        raise SystemExit(f"--base: {path} is no whole model: it lacks {missing}") from None
+    except (ValueError, OSError, RuntimeError) as problem:
+        raise SystemExit(f"--base: {path} cannot be trained on: {problem}") from None
+
+
 def read_checkpoint(folder: Path) -> GgufModel:
     """Weights in float32, and the metadata that a GGUF of the model needs."""
     told = json.loads((folder / "config.json").read_text("utf-8"))

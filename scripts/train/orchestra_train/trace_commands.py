@@ -3,6 +3,7 @@
 import argparse
 import hashlib
 import json
+from collections import Counter
 from pathlib import Path
 from typing import Any
 
@@ -40,18 +41,33 @@ def add_trace_commands(commands: Any) -> None:
 
 
 def _learn(arguments: argparse.Namespace) -> None:
+    if not arguments.runs.is_file():
+        raise SystemExit(f"--runs: there is no file {arguments.runs}; `orchestra runs export --out FILE` writes one")
     traces = read_traces(arguments.runs)
+    if not traces.judged:
+        raise SystemExit(
+            f"--runs: {arguments.runs} holds no judged run ({traces.passed_over} lines passed over): give feedback, "
+            "then export again"
+        )
     counts = count_skills(traces.judged)
     arguments.out.mkdir(parents=True, exist_ok=True)
     skills = {"counts": counts, "skills": fitted_skills(counts)}
     (arguments.out / "skills.json").write_text(json.dumps(skills, indent=1) + "\n")
     readings = traced_readings(traces.judged)
+    only_counted = Counter(one.only_counted for one in traces.judged if one.only_counted)
     figures: dict[str, Any] = {
         "judged": len(traces.judged),
         "passed_over": traces.passed_over,
         "with_text": len(readings),
+        "only_counted": dict(only_counted),
     }
-    if arguments.base and readings:
+    if arguments.base:
+        if not readings:
+            reasons = ", ".join(f"{count} × {reason}" for reason, count in only_counted.items())
+            raise SystemExit(
+                f"--runs: {arguments.runs} has nothing to train on ({reasons}), so skills.json alone was written; "
+                "texts are kept with `trace: { texts: on }` in orchestra.yaml, those of private runs never"
+            )
         _same_course(arguments)
         figures |= _train(arguments, readings)
     print(json.dumps(figures, indent=1))
@@ -86,6 +102,8 @@ def _train(arguments: argparse.Namespace, readings: list[Reading]) -> dict[str, 
         problems=4,
         learning_rate=arguments.learning_rate,
         seed=arguments.seed,
+        # A kill costs minutes at most, where few steps are all there is.
+        checkpoint_every=10,
         check_every=max(1, arguments.steps),
         start=1.0,
     )

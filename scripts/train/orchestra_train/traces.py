@@ -28,7 +28,7 @@ MOST_CODE_POINTS = 4000
 
 @dataclass(frozen=True)
 class Judged:
-    """One judged answer. `problem` is empty where its text was not kept or may not be read."""
+    """One judged answer. `problem` is empty where nothing can be learnt from it, and `only_counted` says why."""
 
     model: str
     slot: str
@@ -38,6 +38,7 @@ class Judged:
     quality: str
     # Chance of a right answer by domain, as the card has it.
     skills: dict[str, float] = field(default_factory=dict)
+    only_counted: str = ""
 
 
 @dataclass(frozen=True)
@@ -51,7 +52,8 @@ def read_traces(path: Path) -> Traces:
     """The last line of a run counts, so that exports can be joined."""
     found: dict[str, Judged] = {}
     passed_over = 0
-    with path.open() as lines:
+    # What is no text at all is passed over line by line, as other lines are that no export wrote.
+    with path.open(encoding="utf-8", errors="replace") as lines:
         for line in lines:
             try:
                 run = json.loads(line)
@@ -70,16 +72,31 @@ def _judged(run: dict[str, Any]) -> Judged:
         turn for turn in run["turns"] if turn["role"] == "answer" and turn["outcome"] in ("answered", "delivered")
     ]
     card = run.get("card", {})
-    problem = _problem(run) if card and _alone(run) else ""
+    only_counted = _only_counted(run)
     return Judged(
         str(answered[-1]["model"]),
         str(answered[-1]["slot"]),
         score,
         {str(name): float(share) for name, share in run.get("domains", {}).items()},
-        problem,
+        "" if only_counted else _problem(run),
         str(card.get("quality", "")),
         {str(name): float(chance) for name, chance in card.get("skills", {}).items()},
+        only_counted,
     )
+
+
+def _only_counted(run: dict[str, Any]) -> str:
+    """Why a judged answer teaches no reader of cards; empty where it does."""
+    if run.get("privacy") not in OPEN:
+        return "private"
+    if "texts" not in run:
+        return "no texts kept"
+    if not run.get("card", {}).get("quality"):
+        return "its slot is not served any more"
+    # What was found is not kept, and an answer leans on it.
+    if any(turn["role"] not in ("answer", "attempt") for turn in run["turns"]):
+        return "something was looked up or calculated"
+    return "" if _problem(run) else "no question, or too long"
 
 
 def _problem(run: dict[str, Any]) -> str:
@@ -88,11 +105,6 @@ def _problem(run: dict[str, Any]) -> str:
         return ""
     asked = [message["content"] for message in run["texts"]["messages"] if message["role"] == "user"]
     return asked[-1] if asked and len(asked[-1]) <= MOST_CODE_POINTS else ""
-
-
-def _alone(run: dict[str, Any]) -> bool:
-    """Whether nothing was looked up or calculated before: what was found is not kept, and an answer leans on it."""
-    return all(turn["role"] in ("answer", "attempt") for turn in run["turns"])
 
 
 Counts = dict[str, dict[str, dict[str, float]]]

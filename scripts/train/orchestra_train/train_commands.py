@@ -13,7 +13,7 @@ from .contract.load import load_contract
 from .device import add_device_arguments, computes_in_half, pick_device, place
 from .gguf_file import FORMATS, GgufModel, write_adapter, write_model
 from .grpo import GrpoSettings, train_grpo
-from .hf_file import read_base
+from .hf_file import open_base
 from .journal import Journal, checkpoint_fingerprint
 from .model import add_adapter
 from .origin import load_learnt
@@ -112,7 +112,7 @@ def open_model(arguments: argparse.Namespace, stages: tuple[str, ...], origin: P
     torch.set_num_threads(arguments.threads)
     torch.manual_seed(0)
     join_processes()
-    source = read_base(arguments.base)
+    source = open_base(arguments.base)
     if arguments.rank > 0:
         add_adapter(source.model, arguments.rank, alpha=2 * arguments.rank)
     found = [path for stage in stages if (path := arguments.out / f"{stage}.pt").exists()]

@@ -12,7 +12,7 @@ import pytest
 import torch
 from test_training import BELIEFS, SHAPE, SLOTS, TOKENIZER, Killed, kill_at
 
-from orchestra_train import cli, device, train_commands
+from orchestra_train import card_commands, cli, device, train_commands
 from orchestra_train.gguf_file import GgufModel, tiny_model, write_adapter, write_model
 from orchestra_train.grpo import GrpoSettings
 from orchestra_train.journal import Journal
@@ -130,6 +130,19 @@ def test_another_origin_another_rank_and_a_used_folder_are_refused(
             command("sft", "own", "--steps", "2", "--episodes", "1", *origin)
     with pytest.raises(SystemExit, match="take another folder"):
         command("grpo", "own", *of_turns("--steps", "1", cards=moved))
+
+
+def test_an_adapter_is_written_before_the_report_that_may_be_cut_short(
+    command: Command, read: Reader, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def killed(*_: Any) -> None:
+        raise Killed
+
+    monkeypatch.setattr(card_commands, "evaluate_choices", killed)
+    file = tmp_path / "new/adapter.gguf"
+    with pytest.raises(Killed):
+        command("cards-report", ".", "--adapter", str(file))
+    assert len(gguf.GGUFReader(file).tensors) == 2 * len(list(fresh_source().model.projections()))
 
 
 @pytest.mark.parametrize("name", ["cards.pt", "adapter.gguf"])

@@ -114,6 +114,65 @@ def test_skills_are_fitted_where_there_are_answers_enough():
     assert skills["law"] < 0.15 < 0.85 < skills["math"] < 1
 
 
+def learn(tmp_path, monkeypatch, runs, *given):
+    """`from-traces` over this content of a file; None for no file."""
+    file = tmp_path / "runs.jsonl"
+    if runs is not None:
+        file.write_bytes(runs)
+    where = ["--runs", str(file), "--out", str(tmp_path / "out"), *given]
+    monkeypatch.setattr(sys, "argv", ["orchestra-train", "from-traces", *where])
+    cli.main()
+
+
+@pytest.mark.parametrize(
+    ("runs", "told"),
+    [
+        (None, r"--runs: there is no file .*runs export"),
+        (b"", r"holds no judged run \(0 lines passed over\): give feedback"),
+        (b"GGUF\xff\xfe\n\x00\n", r"holds no judged run \(2 lines passed over\)"),
+    ],
+)
+def test_runs_that_cannot_teach_anything_are_named(runs, told, tmp_path, monkeypatch):
+    with pytest.raises(SystemExit, match=told):
+        learn(tmp_path, monkeypatch, runs)
+
+
+def test_why_judged_answers_are_only_counted_is_said_and_ends_a_training_without_any(tmp_path, monkeypatch, capsys):
+    silent = run(3)
+    del silent["texts"]
+    searched = run(4, turns=[{**TURN, "role": "search", "outcome": "documents: 3"}, TURN])
+    lines = [run(1, privacy="zdr"), run(2, privacy="local"), silent, searched, run(5, card={}), run(6, question="")]
+    runs = "\n".join(json.dumps(one) for one in lines).encode()
+    learn(tmp_path, monkeypatch, runs)
+    assert json.loads(capsys.readouterr().out)["only_counted"] == {
+        "private": 2,
+        "no texts kept": 1,
+        "something was looked up or calculated": 1,
+        "its slot is not served any more": 1,
+        "no question, or too long": 1,
+    }
+    (tmp_path / "out/skills.json").unlink()
+    with pytest.raises(SystemExit, match=r"nothing to train on \(2 × private, .*trace: \{ texts: on \}"):
+        learn(tmp_path, monkeypatch, runs, "--base", "never-opened.gguf")
+    assert (tmp_path / "out/skills.json").exists()
+
+
+def test_a_base_that_does_not_fit_is_named_with_the_way_out(tmp_path, monkeypatch):
+    runs = json.dumps(run()).encode()
+    missing, junk, adapter = tmp_path / "missing.gguf", tmp_path / "junk.gguf", tmp_path / "adapter.gguf"
+    junk.write_bytes(b"no model at all, but long enough for a header")
+    source = tiny_model("llama", tiny_tokenizer(["a"], 300), seed=1)
+    add_adapter(source.model, rank=4, alpha=8)
+    write_adapter(source, adapter, BELIEFS["hash"])
+    for base, told in (
+        (missing, "--base: there is no .*missing.gguf; .*models pull"),
+        (junk, "--base: .*junk.gguf cannot be trained on: .*magic"),
+        (adapter, "--base: .*adapter.gguf is no whole model: it lacks"),
+    ):
+        with pytest.raises(SystemExit, match=told):
+            learn(tmp_path, monkeypatch, runs, "--base", str(base))
+
+
 def test_the_command_learns_from_feedback_and_goes_on_where_it_was(tmp_path, monkeypatch, capsys):
     words = [*BELIEFS["grades"] * 50, "Good at sums. How many are 2 and 2?"] * 5
     base = tmp_path / "base.gguf"
