@@ -112,7 +112,8 @@ export async function openLlama(
     known?.trained === false && adapter === undefined ? ', which was not trained to route: for demonstration' : '';
   const weights = engine.info.adapter?.path ?? found.path;
   const other = otherContractNote(await trainedContractHash(weights), contract.hash);
-  return { policy, engine, note: `policy: ${opened.note}${trained}${other}` };
+  const tuned = adapter === undefined ? '' : `, with ${adapter}`;
+  return { policy, engine, note: `policy: ${opened.note}${tuned}${trained}${other}` };
 }
 
 /** Weights read prompts of another contract without complaint, and worse: so it is said. */

@@ -95,7 +95,7 @@ test.skipIf(skipsSmolLm2)('an adapter of your own says its contract, whatever it
     device: 'cpu',
   };
   gateway = await startTestGateway({ decidedBy: 'configuration', modelsFolder, config: { policy } });
-  expect(gateway.notes[0]).toBe('policy: smollm2-135m-instruct runs on cpu');
+  expect(gateway.notes[0]).toBe('policy: smollm2-135m-instruct runs on cpu, with models/card-reader.lora.gguf');
   expect(await decide(gateway.client, request)).toMatchObject({
     policy: { contract: 'beliefs-1' },
     decided_by: 'smollm2-135m-instruct',
