@@ -1,7 +1,8 @@
 import { loadBeliefs, loadContract } from '../contract/load.ts';
+import { servedContracts } from '../contract/schema.ts';
 import { findModel } from '../inference/downloads/catalog.ts';
 import type { InferenceEngine } from '../inference/engine.ts';
-import { trainedContractHash } from '../inference/gguf-file.ts';
+import { trainedContract } from '../inference/gguf-file.ts';
 import { createEstimatePolicy } from '../router/policies/estimate.ts';
 import { createJudgePolicy } from '../router/policies/judge.ts';
 import { createLlamaPolicy } from '../router/policies/llama.ts';
@@ -95,26 +96,32 @@ export async function openLlama(
   if (!opened.engine) return { note: opened.note };
   const { engine, found } = opened;
   const known = found.entry?.policy;
-  const facts = known ?? unknownPolicy;
+  const weights = engine.info.adapter?.path ?? found.path;
+  const trainedWith = await trainedContract(weights);
   // The catalogue speaks of the weights alone: an adapter may have been trained for another contract.
-  const contractName = known && adapter === undefined ? known.contract : (written ?? facts.contract);
-  if (written !== undefined && written !== contractName) {
+  const spoken = trainedWith.name ?? (adapter === undefined ? known?.contract : undefined);
+  const contractName = servedContracts.find((name) => name === (written ?? spoken ?? unknownPolicy.contract));
+  if (contractName === undefined || (spoken !== undefined && spoken !== contractName)) {
     await engine.close();
-    throw new ConfigError([`policy.contract: ${model} speaks ${contractName}: leave it out`]);
+    throw new ConfigError([contractMistake(adapter ?? model, spoken)]);
   }
   const shared = { name: model, engine };
   const contract = contractName === 'beliefs-1' ? loadBeliefs() : loadContract(contractName);
   const policy =
     'questions' in contract
       ? createJudgePolicy({ ...shared, contract, decisionMs, ...knowledge })
-      : createLlamaPolicy({ ...shared, contract, thoughtTokens: thought ?? facts.thoughtTokens });
+      : createLlamaPolicy({ ...shared, contract, thoughtTokens: thought ?? (known ?? unknownPolicy).thoughtTokens });
   const trained =
     known?.trained === false && adapter === undefined ? ', which was not trained to route: for demonstration' : '';
-  const weights = engine.info.adapter?.path ?? found.path;
-  const other = otherContractNote(await trainedContractHash(weights), contract.hash);
+  const other = otherContractNote(trainedWith.hash, contract.hash);
   const tuned = adapter === undefined ? '' : `, with ${adapter}`;
   return { policy, engine, note: `policy: ${opened.note}${tuned}${trained}${other}` };
 }
+
+const contractMistake = (weights: string, spoken: string | undefined): string =>
+  servedContracts.some((name) => name === spoken)
+    ? `policy.contract: ${weights} speaks ${spoken}: leave it out`
+    : `policy: ${weights} speaks ${spoken}, which this gateway does not know: train it with one of ${servedContracts.join(', ')}`;
 
 /** Weights read prompts of another contract without complaint, and worse: so it is said. */
 export function otherContractNote(trainedHash: string | undefined, servedHash: string): string {

@@ -34,11 +34,20 @@ export async function checkAdapterFile(path: string, architecture: string): Prom
   if (own !== architecture) throw unusable(path, `it is an adapter for ${own}, but the model is ${architecture}`);
 }
 
-/** The contract that weights say they were trained with, as the trainer writes it; weights of others say nothing. */
-export async function trainedContractHash(path: string): Promise<string | undefined> {
+/** The contract that weights say they were trained with, as the trainer writes it: its name, and a hash of its texts. */
+export interface TrainedContract {
+  readonly name?: string | undefined;
+  readonly hash?: string | undefined;
+}
+
+const trainedContractKeys = z.object({ contract: z.string().optional(), contract_hash: z.string().optional() });
+
+/** Weights of others say nothing. */
+export async function trainedContract(path: string): Promise<TrainedContract> {
   const { metadata } = (await readInfo(path)).info;
   const own: unknown = 'orchestra' in metadata ? metadata.orchestra : undefined;
-  return z.object({ contract_hash: z.string() }).safeParse(own).data?.contract_hash;
+  const { contract, contract_hash } = trainedContractKeys.safeParse(own).data ?? {};
+  return { name: contract, hash: contract_hash };
 }
 
 const architectureOf = ({ metadata }: GgufFileInfo): string => String(metadata.general.architecture);

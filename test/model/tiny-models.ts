@@ -6,7 +6,7 @@ import type {
   InferenceEngine,
   ToolCallPiece,
 } from '../../src/inference/engine.ts';
-import { type TinyAdapterOptions, tinyAdapter, tinyModel } from '../support/gguf/tiny-model.ts';
+import { type TinyAdapterOptions, type TinyModelOptions, tinyAdapter, tinyModel } from '../support/gguf/tiny-model.ts';
 
 const words = ['the', 'answer', 'search', ' good', ' enough', 'user', 'assistant', 'system', ' y'];
 
@@ -55,7 +55,8 @@ export const endless = (): Buffer =>
   });
 
 /** What it says depends on all it has read: a wrong cache shows. */
-export const attentive = (): Buffer => tinyModel({ words, attentive: true });
+export const attentive = (changes: Partial<TinyModelOptions> = {}): Buffer =>
+  tinyModel({ words, attentive: true, ...changes });
 
 /** As Qwen models have it, in short: tools first, calls and their results between the messages. */
 const toolTemplate = `{%- if tools -%}{{ '<|im_start|>system\\n<tools>' }}{%- for tool in tools -%}{{ '\\n' + (tool | tojson) }}{%- endfor -%}{{ '\\n</tools> <tool_call></tool_call><|im_end|>\\n' }}{%- endif -%}

@@ -96,7 +96,7 @@ def _report(arguments: argparse.Namespace) -> None:
     source, reader = open_reader(arguments, arguments.origin or arguments.out / "cards.pt")
     # First: the report takes minutes, and may be cut short.
     if arguments.adapter:
-        write_adapter(source, arguments.adapter, reader.contract["hash"])
+        write_adapter(source, arguments.adapter, reader.contract)
     rules = load_contract("slots-2")
     seen = [name for name in SUBJECTS if name not in HIDDEN]
     figures: dict[str, Any] = {

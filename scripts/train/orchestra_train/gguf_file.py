@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from gguf import GGMLQuantizationType, GGUFReader, GGUFValueType, GGUFWriter
 
+from .contract.load import Contract
 from .model import Decoder, ModelConfig, random_model
 
 FORMATS = {
@@ -16,9 +17,17 @@ FORMATS = {
     "F16": (GGMLQuantizationType.F16, gguf.LlamaFileType.MOSTLY_F16),
     "Q8_0": (GGMLQuantizationType.Q8_0, gguf.LlamaFileType.MOSTLY_Q8_0),
 }
-# Which contract the weights were trained with; the gateway warns where it serves another.
-TRAINED_WITH = "orchestra.contract_hash"
-_OURS = ("GGUF.", "general.architecture", "general.file_type", "general.quantization_version", TRAINED_WITH)
+# Which contract the weights were trained with: its name, by which they are served, and a hash of its texts; the gateway
+# warns where it serves others.
+CONTRACT_NAME, CONTRACT_HASH = "orchestra.contract", "orchestra.contract_hash"
+_OURS = (
+    "GGUF.",
+    "general.architecture",
+    "general.file_type",
+    "general.quantization_version",
+    CONTRACT_NAME,
+    CONTRACT_HASH,
+)
 
 
 @dataclass(frozen=True)
@@ -53,15 +62,15 @@ def tiny_model(architecture: str, tokenizer: dict[str, Any], seed: int, **shape:
     return GgufModel(random_model(config, seed), {**shape_metadata(config), **tokenizer})
 
 
-def write_model(source: GgufModel, path: Path, file_format: str, contract_hash: str | None = None) -> None:
+def write_model(source: GgufModel, path: Path, file_format: str, contract: Contract | None = None) -> None:
     """The whole model, adapters merged in float32 and quantised once."""
     weight_type, file_type = FORMATS[file_format]
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = GGUFWriter(path, source.model.config.architecture)
     writer.add_file_type(file_type)
     _add_metadata(writer, source.metadata)
-    if contract_hash:
-        writer.add_string(TRAINED_WITH, contract_hash)
+    if contract:
+        _tell_contract(writer, contract)
     merged = {f"{name}.weight": part.merged() for name, part in source.model.projections().items()}
     for name, parameter in source.model.state_dict().items():
         if "lora_" in name:
@@ -71,13 +80,13 @@ def write_model(source: GgufModel, path: Path, file_format: str, contract_hash: 
     _finish(writer)
 
 
-def write_adapter(source: GgufModel, path: Path, contract_hash: str) -> None:
+def write_adapter(source: GgufModel, path: Path, contract: Contract) -> None:
     """The adapter alone, half precision, for use on the untouched base file."""
     path.parent.mkdir(parents=True, exist_ok=True)
     writer = GGUFWriter(path, source.model.config.architecture)
     writer.add_type("adapter")
     writer.add_string("adapter.type", "lora")
-    writer.add_string(TRAINED_WITH, contract_hash)
+    _tell_contract(writer, contract)
     alphas = set()
     for name, part in source.model.projections().items():
         if part.lora_a is None or part.lora_b is None:
@@ -102,6 +111,11 @@ def read_adapter(path: Path) -> tuple[dict[str, torch.Tensor], float]:
         for tensor in reader.tensors
     }
     return weights, alpha
+
+
+def _tell_contract(writer: GGUFWriter, contract: Contract) -> None:
+    writer.add_string(CONTRACT_NAME, contract["name"])
+    writer.add_string(CONTRACT_HASH, contract["hash"])
 
 
 def _add_tensor(writer: GGUFWriter, name: str, values: np.ndarray, weight_type: GGMLQuantizationType) -> None:

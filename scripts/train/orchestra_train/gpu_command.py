@@ -108,7 +108,7 @@ def _finish(
     adapter: Path,
 ) -> dict[str, float]:
     arguments.out.mkdir(parents=True, exist_ok=True)
-    write_adapter(source, adapter, reader.contract["hash"])
+    write_adapter(source, adapter, reader.contract)
     figures = examine(reader, unseen, settings)
     if arguments.episodes:
         figures |= evaluate_choices(reader, load_contract("slots-2"), arguments.episodes)

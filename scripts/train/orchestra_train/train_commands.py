@@ -199,7 +199,7 @@ def _export(arguments: argparse.Namespace) -> None:
     if not any((arguments.out / f"{stage}.pt").exists() for stage in ("sft", "grpo")):
         raise SystemExit(f"nothing was trained in {arguments.out}")
     source = open_model(arguments, ("sft", "grpo"))
-    trained_with = load_contract(arguments.contract)["hash"]
+    trained_with = load_contract(arguments.contract)
     if arguments.format == "adapter":
         write_adapter(source, arguments.file, trained_with)
     else:

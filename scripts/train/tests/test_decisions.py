@@ -43,7 +43,7 @@ def export(source: GgufModel, file_format: str, folder: Path) -> dict[str, Path]
     add_adapter(source.model, rank=4, alpha=8)
     for part in source.model.projections().values():
         torch.nn.init.normal_(part.lora_b, std=0.1)
-    write_adapter(source, adapter, BELIEFS["hash"])
+    write_adapter(source, adapter, BELIEFS)
     return {"model": model, "adapter": adapter}
 
 

@@ -33,7 +33,7 @@ def tiny(tmp_path_factory: pytest.TempPathFactory) -> tuple[Path, Path]:
     add_adapter(source.model, rank=4, alpha=8)
     for part in source.model.projections().values():
         torch.nn.init.normal_(part.lora_b, std=0.3)
-    write_adapter(source, folder / "adapter.gguf", BELIEFS["hash"])
+    write_adapter(source, folder / "adapter.gguf", BELIEFS)
     return folder / "base.gguf", folder / "adapter.gguf"
 
 

@@ -11,7 +11,7 @@ import pytest
 import torch
 
 from engine import ask_engine
-from orchestra_train.contract.load import REPOSITORY
+from orchestra_train.contract.load import REPOSITORY, load_contract
 from orchestra_train.gguf_file import GgufModel, read_model, tiny_model, write_adapter, write_model
 from orchestra_train.model import add_adapter
 from orchestra_train.tokenizer import USER_DEFINED, TextTokenizer, tiny_tokenizer
@@ -101,7 +101,7 @@ def test_an_adapter_on_the_base_file_equals_the_adapted_model(architecture: str,
     add_adapter(source.model, rank=4, alpha=8)
     for part in source.model.projections().values():
         torch.nn.init.normal_(part.lora_b, std=0.1)
-    write_adapter(source, adapter, "f00d")
+    write_adapter(source, adapter, load_contract("slots-2"))
     adapted = ask_engine(base, [], adapter=str(adapter), prompt=prompt, greedy=8)
     assert max(differences(source, adapted, prompt)) < 0.05
     assert max(differences(source, ask_engine(base, [], prompt=prompt, greedy=8), prompt)) > 0.3

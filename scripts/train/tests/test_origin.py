@@ -158,7 +158,7 @@ def test_an_adapter_reads_what_its_checkpoint_reads_and_brings_no_probes(read: R
     source = fresh_source()
     add_adapter(source.model, rank=4, alpha=8)
     load_learnt(source.model, tmp_path / "cards.pt")
-    write_adapter(source, tmp_path / "adapter.gguf", BELIEFS["hash"])
+    write_adapter(source, tmp_path / "adapter.gguf", BELIEFS)
 
     # The file says by what its product is multiplied, whatever the model that takes it in says.
     for alpha in (8, 4):

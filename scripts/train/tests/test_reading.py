@@ -455,8 +455,9 @@ def test_the_readers_recipe_runs_from_the_base_to_an_adapter(tmp_path: Path) -> 
     done = subprocess.run([CONFIGS / "card-reader.sh"], env=given, capture_output=True, text=True, timeout=300)
     assert done.returncode == 0, done.stderr[-2000:]
     assert json.loads(done.stdout[done.stdout.index("{") :])["unseen_wordings"]["episodes"] == 2
-    assert trained_with(tmp_path / "out" / "adapter.gguf") == BELIEFS["hash"]
+    assert trained_with(tmp_path / "out" / "adapter.gguf") == ("beliefs-1", BELIEFS["hash"])
 
 
-def trained_with(adapter: Path) -> str:
-    return GGUFReader(adapter).fields["orchestra.contract_hash"].contents()
+def trained_with(adapter: Path) -> tuple[str, str]:
+    fields = GGUFReader(adapter).fields
+    return fields["orchestra.contract"].contents(), fields["orchestra.contract_hash"].contents()

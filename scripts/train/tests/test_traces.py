@@ -163,7 +163,7 @@ def test_a_base_that_does_not_fit_is_named_with_the_way_out(tmp_path, monkeypatc
     junk.write_bytes(b"no model at all, but long enough for a header")
     source = tiny_model("llama", tiny_tokenizer(["a"], 300), seed=1)
     add_adapter(source.model, rank=4, alpha=8)
-    write_adapter(source, adapter, BELIEFS["hash"])
+    write_adapter(source, adapter, BELIEFS)
     for base, told in (
         (missing, "--base: there is no .*missing.gguf; .*models pull"),
         (junk, "--base: .*junk.gguf cannot be trained on: .*magic"),
@@ -214,7 +214,7 @@ def test_the_command_goes_on_from_an_adapter_as_it_is_served(tmp_path, monkeypat
     add_adapter(source.model, rank=4, alpha=8)
     for part in source.model.projections().values():
         torch.nn.init.normal_(part.lora_b, std=0.3)
-    write_adapter(source, adapter, BELIEFS["hash"])
+    write_adapter(source, adapter, BELIEFS)
     assert nats_before("adapted", "--from", str(adapter)) != nats_before("bare")
     kept = torch.load(tmp_path / "adapted/cards.pt", weights_only=True)["more"]["settings"]["origin"]
     assert kept == checkpoint_fingerprint(adapter)

@@ -4,7 +4,7 @@ import { describe, expect, test } from 'vitest';
 import { contractHash } from '../../../src/contract/load.ts';
 import { findModel, listDownloads, readDownloads } from '../../../src/inference/downloads/catalog.ts';
 import { type DownloadEntry, downloadsSchema } from '../../../src/inference/downloads/entry.ts';
-import { trainedContractHash } from '../../../src/inference/gguf-file.ts';
+import { trainedContract } from '../../../src/inference/gguf-file.ts';
 import { sha256OfFile } from '../../../src/inference/weights-hash.ts';
 import { hubEntry, temporaryFolder, weights } from './hub.ts';
 
@@ -38,7 +38,7 @@ test('what is bundled is here, with the size and the hash that its entry names',
 test('the bundled policy was trained on the contract that is served, as its entry and its file say', async () => {
   const bundled = (await listDownloads('/nowhere')).find(({ entry }) => entry.id === 'card-reader');
   expect(bundled?.entry.policy?.contractHash).toBe(contractHash());
-  expect(await trainedContractHash(bundled?.path ?? '')).toBe(contractHash());
+  expect((await trainedContract(bundled?.path ?? '')).hash).toBe(contractHash());
 });
 
 test('a list says which files are here', async () => {

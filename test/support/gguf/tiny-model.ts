@@ -19,6 +19,8 @@ export interface TinyModelOptions {
   readonly chatTemplate?: string;
   /** Makes it a reranker: a text that ends with this word is right, any other is not. */
   readonly rightEnd?: string;
+  /** What it says it was trained with. */
+  readonly contract?: string;
 }
 
 /** Logit of a scripted certainty; others stay at 0, so chance is below 1e-10. */
@@ -34,6 +36,7 @@ export function tinyModel(options: TinyModelOptions = {}): Buffer {
   const vocabulary = buildVocabulary(options.words ?? []);
   const width = widthOf(vocabulary);
   const header = qwen3Header(vocabulary, shape(width, options));
+  if (options.contract !== undefined) header.set('orchestra.contract', { type: 'string', value: options.contract });
   const tensors = [
     oneHotEmbedding(vocabulary, width),
     ones('output_norm.weight', width),
