@@ -7,7 +7,7 @@ import pytest
 import torch
 
 from orchestra_train.contract.load import load_contract
-from orchestra_train.evaluation.gateway import PolicyFiles, serve_gateway
+from orchestra_train.evaluation.gateway import PolicyFiles, outcome_of, serve_gateway
 from orchestra_train.evaluation.metrics import Measured, measured_from
 from orchestra_train.evaluation.report import markdown
 from orchestra_train.evaluation.scenario import Reply, Scenario, Slot, Task
@@ -164,6 +164,17 @@ def test_a_run_that_ends_without_an_answer_still_costs_what_was_spent() -> None:
     assert outcome.calls == ("search-1",)
     assert outcome.cost_usd == pytest.approx(0.01)
     assert (outcome.path, outcome.decided < outcome.turns) == ((), True)
+
+
+def test_a_turn_that_left_the_policy_nothing_to_decide_is_not_held_against_it() -> None:
+    scenario = world_scenario(1).scenario
+    slot = next(one for one in scenario.tasks[0].slots if scenario.slots[one].role == "answer")
+    deciders = ("policy", "only choice", "forced", "estimate")
+    shared = {"slot": slot, "role": "answer", "outcome": "answered", "predicted": {"latency_ms": 1}}
+    turns = [{**shared, "decided_by": name, "actual": {"cost_usd": 0.1}} for name in deciders]
+    record = {"turns": turns, "cost": {"total": 0.4}, "policy": {"name": "policy"}, "model": slot}
+    outcome = outcome_of(scenario, 0, scenario.reply(0, slot, ()).text, record)
+    assert (outcome.turns, outcome.decided) == (2, 1)
 
 
 def _liking(world: World, task: int) -> dict[str, float]:

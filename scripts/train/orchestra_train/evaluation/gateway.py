@@ -28,6 +28,8 @@ AT_ONCE = 2
 # How the gateway's record says that a call wrote an answer, and that a helper found something.
 WRITTEN = ("answered", "attempted")
 FOUND = ("documents", "code ran")
+# Whom the record names where the policy had nothing to decide.
+UNASKED = ("forced", "only choice")
 # On a crowded machine a program that prints a line may wait for its turn.
 SANDBOX_MS = 60_000
 
@@ -148,7 +150,7 @@ def _ended(scenario: Scenario, number: int, record: dict[str, Any], right: bool)
     called = [turn for turn in turns if turn["slot"] in scenario.slots]
     cost_usd = cost["known_part"] if cost["total"] is None else cost["total"]
     classes = [PRIVACY_CLASSES.index(scenario.slots[turn["slot"]].privacy) for turn in called]
-    own = [turn for turn in turns if turn["decided_by"] != "forced"]
+    own = [turn for turn in turns if turn["decided_by"] not in UNASKED]
     return Outcome(
         right=right,
         cost_usd=cost_usd,

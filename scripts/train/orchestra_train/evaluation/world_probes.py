@@ -14,7 +14,7 @@ from .gateway import Gateway
 from .metrics import Measured, measured_from, spearman
 from .world import World, first_utilities, with_chances
 
-SWEEP = (0.0, 0.1, 0.2, 0.3, 0.4, 0.5, 0.7, 1.0)
+SWEEP = (0.0, 0.1, 0.2, 0.25, 0.3, 0.4, 0.6, 1.0)
 # In utility, where a sure right answer is worth 8 at full weight: a choice so near to the best counts as the best, and
 # to stay with a choice that loses more than the other has to be noticed.
 AS_GOOD, LOSS = 0.05, 0.25
