@@ -132,7 +132,7 @@ export async function buildGateway(options: GatewayOptions): Promise<Gateway> {
     await Promise.all([tooling.close(), inUse.opened.engine?.close()]);
     storage.close();
   };
-  const reload = () => reloadAdapter(inUse.opened.engine);
+  const reload = () => reloadAdapter(inUse.opened.engine, inUse.opened.policy.contract);
   return {
     ...{ app, orchestrator, ledger: storage.ledger, slots, notes, reload, close },
     get policy() {

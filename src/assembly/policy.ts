@@ -1,5 +1,4 @@
 import { loadBeliefs, loadContract } from '../contract/load.ts';
-import { servedContracts } from '../contract/schema.ts';
 import { findModel } from '../inference/downloads/catalog.ts';
 import type { InferenceEngine } from '../inference/engine.ts';
 import { trainedContract } from '../inference/gguf-file.ts';
@@ -12,6 +11,7 @@ import type { Policy } from '../router/policy.ts';
 import { bundledModel, type Config } from './config.ts';
 import { type ModelsPlace, openEngine } from './engines.ts';
 import { ConfigError } from './load-config.ts';
+import { contractToServe, otherContractNote } from './policy-contract.ts';
 
 export interface OpenedPolicy {
   readonly policy: Policy;
@@ -30,9 +30,6 @@ export interface PolicyKnowledge {
 
 /** A GGUF that can decide. */
 export type OpenedLlama = Pick<OpenedPolicy, 'policy' | 'note'> & { readonly engine: InferenceEngine };
-
-/** What is assumed of a GGUF that models/downloads.json does not know. */
-const unknownPolicy = { contract: 'slots-1', thoughtTokens: 0 } as const;
 
 /**
  * Opens the configured policy. `estimate` stands in for one that cannot be had, and the note says so.
@@ -98,35 +95,26 @@ export async function openLlama(
   const known = found.entry?.policy;
   const weights = engine.info.adapter?.path ?? found.path;
   const trainedWith = await trainedContract(weights);
-  // The catalogue speaks of the weights alone: an adapter may have been trained for another contract.
-  const spoken = trainedWith.name ?? (adapter === undefined ? known?.contract : undefined);
-  const contractName = servedContracts.find((name) => name === (written ?? spoken ?? unknownPolicy.contract));
-  if (contractName === undefined || (spoken !== undefined && spoken !== contractName)) {
+  const spoken = contractToServe({
+    weights: adapter ?? model,
+    written,
+    trainedWith,
+    // The catalogue speaks of the weights alone: an adapter may have been trained for another contract.
+    catalogued: adapter === undefined ? known?.contract : undefined,
+  });
+  if ('mistake' in spoken) {
     await engine.close();
-    throw new ConfigError([contractMistake(adapter ?? model, spoken)]);
+    throw new ConfigError([spoken.mistake]);
   }
   const shared = { name: model, engine };
-  const contract = contractName === 'beliefs-1' ? loadBeliefs() : loadContract(contractName);
+  const contract = spoken.name === 'beliefs-1' ? loadBeliefs() : loadContract(spoken.name);
   const policy =
     'questions' in contract
       ? createJudgePolicy({ ...shared, contract, decisionMs, ...knowledge })
-      : createLlamaPolicy({ ...shared, contract, thoughtTokens: thought ?? (known ?? unknownPolicy).thoughtTokens });
+      : createLlamaPolicy({ ...shared, contract, thoughtTokens: thought ?? known?.thoughtTokens ?? 0 });
   const trained =
     known?.trained === false && adapter === undefined ? ', which was not trained to route: for demonstration' : '';
   const other = otherContractNote(trainedWith.hash, contract.hash);
   const tuned = adapter === undefined ? '' : `, with ${adapter}`;
   return { policy, engine, note: `policy: ${opened.note}${tuned}${trained}${other}` };
-}
-
-const contractMistake = (weights: string, spoken: string | undefined): string =>
-  servedContracts.some((name) => name === spoken)
-    ? `policy.contract: ${weights} speaks ${spoken}: leave it out`
-    : `policy: ${weights} speaks ${spoken}, which this gateway does not know: train it with one of ${servedContracts.join(', ')}`;
-
-/** Weights read prompts of another contract without complaint, and worse: so it is said. */
-export function otherContractNote(trainedHash: string | undefined, servedHash: string): string {
-  if (trainedHash === undefined || trainedHash === servedHash) return '';
-  const short = (hash: string): string => hash.slice(0, 12);
-  const both = `contract ${short(trainedHash)}, while ${short(servedHash)} is served`;
-  return `; WARNING: it was trained with ${both}: where prompts differ it chooses worse until it is trained again`;
 }

@@ -1,4 +1,4 @@
-import { closeSync, openSync, writeSync } from 'node:fs';
+import { closeSync, fchmodSync, openSync, writeSync } from 'node:fs';
 import { type Command, InvalidArgumentError } from 'commander';
 import { z } from 'zod';
 import { ConfigError } from '../assembly/load-config.ts';
@@ -82,9 +82,13 @@ async function exportRuns(options: ExportOptions, { environment, signal, write }
 
 function openForOwner(path: string): number {
   try {
-    return openSync(path, 'w', 0o600);
-  } catch {
-    throw new ConfigError([`runs export: --out ${path} cannot be written`]);
+    const file = openSync(path, 'w', 0o600);
+    // One that was there before keeps its mode otherwise.
+    fchmodSync(file, 0o600);
+    return file;
+  } catch (error) {
+    const reason = error instanceof Error && 'code' in error ? ` (${error.code})` : '';
+    throw new ConfigError([`runs export: --out ${path} cannot be written${reason}`]);
   }
 }
 

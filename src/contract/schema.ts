@@ -11,6 +11,7 @@ export type ContractName = (typeof contractNames)[number];
 
 /** Every contract that a policy can be trained on: the two that show the whole roster, and the one that asks by card. */
 export const servedContracts = [...contractNames, 'beliefs-1'] as const;
+export type ServedContract = (typeof servedContracts)[number];
 
 /** What a decision is about. `attempt` uses answer slots; delivering an attempt is an `answer` (`slots-2`). */
 export const contractRoles = [...slotRoles, 'attempt'] as const;

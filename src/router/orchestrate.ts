@@ -216,7 +216,7 @@ function policyInput(
   { leftMs, signal }: RunClock,
 ): PolicyInput {
   const { statedWeights, instruction } = spec.preferences;
-  const { seed } = spec;
+  const { seed, keyName: askedBy } = spec;
   const turnsLeft = maxTurns - turn + 1;
   return {
     problem,
@@ -230,6 +230,7 @@ function policyInput(
     turnsLeft,
     timeLeftMs: leftMs(),
     seed,
+    askedBy,
     privateTo,
     signal,
   };

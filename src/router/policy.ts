@@ -38,6 +38,8 @@ export interface PolicyInput {
   /** Of the whole run, when it is asked. */
   readonly timeLeftMs: number;
   readonly seed: number;
+  /** Name of the key that asks; what it was told before may be remembered for it alone. */
+  readonly askedBy: string;
   /** Owner of a private run, whose traces in a model's cache nobody else may use. */
   readonly privateTo: string | undefined;
   readonly signal: AbortSignal;

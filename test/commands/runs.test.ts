@@ -1,4 +1,4 @@
-import { readFileSync } from 'node:fs';
+import { readFileSync, statSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { join } from 'node:path';
@@ -75,11 +75,13 @@ test('how many were written is said, and a file that cannot be written is named'
   await judged(gateway, 'My secret illness', { privacy: 'zdr' }, 1);
   const place = workplace();
   const words = ['runs', 'export', '--url', gateway.url, '--out'];
+  writeFileSync(join(place.folder, 'runs.jsonl'), 'of before', { mode: 0o644 });
   const right = place.start([...words, 'runs.jsonl']);
   expect([await right.ended, right.output()]).toEqual([0, 'runs.jsonl: 2 runs, 1 of them with texts\n']);
+  expect(statSync(join(place.folder, 'runs.jsonl')).mode & 0o777).toBe(0o600);
   const wrong = place.start([...words, 'nowhere/runs.jsonl']);
   expect(await wrong.ended).toBe(1);
-  expect(wrong.errors()).toBe('runs export: --out nowhere/runs.jsonl cannot be written\n');
+  expect(wrong.errors()).toBe('runs export: --out nowhere/runs.jsonl cannot be written (ENOENT)\n');
 });
 
 test('more runs than a page are all written, and --since leaves the older out', { timeout: patienceMs }, async () => {

@@ -61,6 +61,7 @@ const turnOf = (signal: AbortSignal, part: Partial<PolicyInput> = {}): PolicyInp
   turnsLeft: 4,
   timeLeftMs: 60_000,
   seed: 1,
+  askedBy: 'alice',
   privateTo: undefined,
   signal,
   ...part,
@@ -92,13 +93,20 @@ test('documents are read, so every card is asked about anew', async () => {
   expect(after.pRight).not.toEqual(before.pRight);
 });
 
-test('runs share what they asked, and one card more is one question more', async () => {
+test('runs of a key share what they asked, and one card more is one question more', async () => {
   const one = await policy.decide(turnOf(aRun()));
   const other = await policy.decide(turnOf(aRun(), { candidates: [...candidates, candidate('answer-3', 'good')] }));
   expect(asked.map(({ questions }) => questions.length)).toEqual([2, 1]);
   expect(other.pRight?.slice(0, 2)).toEqual(one.pRight);
   expect(other.usage.calls).toBe(1);
   expect((await policy.decide(turnOf(aRun()))).usage).toEqual(noUsage);
+});
+
+test('no key can tell what another has asked', async () => {
+  await policy.decide(turnOf(aRun()));
+  const other = await policy.decide(turnOf(aRun(), { askedBy: 'bob' }));
+  expect(asked).toHaveLength(2);
+  expect(other.usage.calls).toBe(1);
 });
 
 test('what a private run asked no other run knows, not even of the same key, nor does it know what others asked', async () => {
@@ -122,6 +130,23 @@ test('other weights are asked anew', async () => {
     weightsHash = hash;
     await policy.decide(turnOf(aRun()));
   }
+  expect(asked).toHaveLength(2);
+});
+
+test('grades of weights that were swapped in meanwhile are not kept under the old ones', async () => {
+  let weightsHash = 'first';
+  const swapping: InferenceEngine = {
+    ...overheard(),
+    judge: (request) => {
+      weightsHash = 'second';
+      return overheard().judge(request);
+    },
+  };
+  Object.defineProperty(swapping, 'info', { get: () => ({ ...engine.info, weightsHash }) });
+  policy = createJudgePolicy({ name: 'judge', engine: swapping, contract });
+  await policy.decide(turnOf(aRun()));
+  weightsHash = 'first';
+  await policy.decide(turnOf(aRun()));
   expect(asked).toHaveLength(2);
 });
 

@@ -76,7 +76,8 @@ describe('a GGUF as policy', () => {
   });
 
   test('takes an adapter that was trained anew, without a restart', async () => {
-    const tuned = (logit: number) => tinyAdapter({ words: ['search', 'answer'], after: '"', next: 'answer', logit });
+    const tuned = (logit: number, trained: { contract?: string } = {}) =>
+      tinyAdapter({ words: ['search', 'answer'], after: '"', next: 'answer', logit, ...trained });
     const adapter = writeModel(tuned(0));
     const { client, reload } = await start({ adapter: adapter.path });
     const choice = async () => (await decide(client, request)).slot;
@@ -84,6 +85,9 @@ describe('a GGUF as policy', () => {
     writeFileSync(adapter.path, tuned(6));
     expect(await choice()).toBe('search-1');
     expect(await reload()).toMatch(/was read anew; the weights are now [0-9a-f]{12}$/);
+    expect(await choice()).toBe('answer-1');
+    writeFileSync(adapter.path, tuned(0, { contract: 'beliefs-1' }));
+    expect(await reload()).toMatch(/it stays as it was, because .* speaks beliefs-1 now, while slots-[12] is served/);
     expect(await choice()).toBe('answer-1');
     adapter.remove();
     expect(await reload()).toMatch(/it stays as it was, because .* cannot be opened/);

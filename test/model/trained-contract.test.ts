@@ -3,7 +3,7 @@ import { decide } from '../end-to-end/report.ts';
 import { startTestGateway, type TestGateway } from '../support/gateway.ts';
 import { writeModel } from '../support/gguf/tiny-model.ts';
 import { user } from '../support/http.ts';
-import { attentive } from './tiny-models.ts';
+import { attentive, prefersB } from './tiny-models.ts';
 
 /** Weights say in their header which prompts they were trained on, so nobody has to write it. */
 const made: { remove(): void }[] = [];
@@ -27,6 +27,14 @@ test.each(['beliefs-1', 'slots-2'])('weights are served as they were trained (%s
   expect(await decide(client, { model: 'orchestra', messages: user('Why?') })).toMatchObject({
     policy: { contract: name },
   });
+});
+
+test('an adapter says it for itself, whatever its base says', async () => {
+  const adapter = writeModel(prefersB({ contract: 'beliefs-1' }));
+  made.push(adapter);
+  const { client } = await start('slots-2', { adapter: adapter.path });
+  const found = await decide(client, { model: 'orchestra', messages: user('Why?') });
+  expect(found).toMatchObject({ policy: { contract: 'beliefs-1' } });
 });
 
 test('another contract than theirs is refused, and one that nobody here knows', async () => {

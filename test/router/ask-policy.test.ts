@@ -68,7 +68,7 @@ async function decidedBy(decide: () => Promise<PolicyOpinion>) {
       timeLeftMs: 60_000,
       seed: 1,
     },
-    ...{ privateTo: undefined, signal },
+    ...{ askedBy: 'alice', privateTo: undefined, signal },
   };
   const logged: OrchestraError[] = [];
   const deciders = {

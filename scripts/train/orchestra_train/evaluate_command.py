@@ -13,7 +13,9 @@ def add_evaluate_command(commands: Any) -> None:
     parser = commands.add_parser("evaluate", help="a policy through the served gateway, beside simple rows")
     parser.add_argument("--policy", required=True, help="a GGUF, or `estimate`")
     parser.add_argument("--adapter", type=Path, help="a LoRA adapter on the GGUF")
-    parser.add_argument("--contract", default="beliefs-1", choices=("beliefs-1", "slots-1", "slots-2"))
+    parser.add_argument(
+        "--contract", choices=("beliefs-1", "slots-1", "slots-2"), help="where the weights do not say it"
+    )
     parser.add_argument("--context", type=int, default=4096, help="tokens of the policy's window")
     parser.add_argument("--name", help="of the row; the policy's file when left out")
     parser.add_argument("--pack", choices=PACKS, nargs="+", required=True)

@@ -48,6 +48,8 @@ class GrpoSettings:
     origin: str = ""
     # Share of episodes that replay recorded outcomes.
     recorded: float = 0.0
+    # Name of what the policy renders its prompts by; weights are exported under it.
+    contract: str = ""
 
 
 @dataclass(frozen=True)

@@ -28,6 +28,13 @@ def probes_of(origin: Path) -> dict[str, Tensor] | None:
     return None if _is_gguf(origin) else _checkpoint(origin)["more"].get("probes")
 
 
+def refuse_other_contract(checkpoint: Path, contract: str) -> None:
+    """@raises SystemExit where the checkpoint was trained on the prompts of another one."""
+    known = _checkpoint(checkpoint)["more"].get("settings", {}).get("contract")
+    if known and known != contract:
+        raise SystemExit(f"--contract {contract}: {checkpoint} was trained with {known}")
+
+
 def _weights_of_adapter(model: Decoder, file: Path) -> dict[str, Tensor]:
     try:
         weights, alpha = read_adapter(_existing(file))

@@ -41,6 +41,8 @@ class SftSettings:
     origin: str = ""
     # Share of episodes that replay recorded outcomes.
     recorded: float = 0.0
+    # Name of what the policy renders its prompts by; weights are exported under it.
+    contract: str = ""
 
 
 class Pupil(Protocol[Example]):

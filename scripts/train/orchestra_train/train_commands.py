@@ -16,7 +16,7 @@ from .grpo import GrpoSettings, train_grpo
 from .hf_file import open_base
 from .journal import Journal, checkpoint_fingerprint
 from .model import add_adapter
-from .origin import load_learnt
+from .origin import load_learnt, refuse_other_contract
 from .policy import BeliefsPolicy, Policy, SlotsPolicy
 from .processes import count, is_first, join_processes, leave_processes
 from .reading.reader import halve_frozen
@@ -118,6 +118,8 @@ def open_model(arguments: argparse.Namespace, stages: tuple[str, ...], origin: P
     found = [path for stage in stages if (path := arguments.out / f"{stage}.pt").exists()]
     if found and origin:
         raise SystemExit(f"--from: {found[-1]} is what would be gone on from here: take another folder")
+    if found:
+        refuse_other_contract(found[-1], arguments.contract)
     if found or origin:
         load_learnt(source.model, found[-1] if found else origin)
     device = pick_device(arguments.device)
@@ -170,6 +172,7 @@ def _sft(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         origin=checkpoint_fingerprint(arguments.origin),
         recorded=arguments.recorded,
+        contract=arguments.contract,
     )
     _show(train_sft(policy, WHOLE_WORLD, _rules(arguments), settings, arguments.out))
 
@@ -185,6 +188,7 @@ def _grpo(arguments: argparse.Namespace) -> None:
         seed=arguments.seed,
         origin=checkpoint_fingerprint(arguments.origin),
         recorded=arguments.recorded,
+        contract=arguments.contract,
     )
     _show(train_grpo(policy, WHOLE_WORLD, _rules(arguments), settings, arguments.out))
 

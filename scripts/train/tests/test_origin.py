@@ -145,6 +145,15 @@ def test_an_adapter_is_written_before_the_report_that_may_be_cut_short(
     assert len(gguf.GGUFReader(file).tensors) == 2 * len(list(fresh_source().model.projections()))
 
 
+def test_weights_are_exported_under_the_contract_that_they_were_trained_with(command: Command, tmp_path: Path) -> None:
+    command("sft", "own", "--contract", "slots-2", "--steps", "1", "--episodes", "1")
+    for stage in (("export", "own", "--file", str(tmp_path / "own.gguf")), ("grpo", "own", "--steps", "1")):
+        with pytest.raises(SystemExit, match="--contract beliefs-1: .*sft.pt was trained with slots-2"):
+            command(*stage)
+    command("export", "own", "--file", str(tmp_path / "own.gguf"), "--contract", "slots-2")
+    assert gguf.GGUFReader(tmp_path / "own.gguf").fields["orchestra.contract"].contents() == "slots-2"
+
+
 @pytest.mark.parametrize("name", ["cards.pt", "adapter.gguf"])
 def test_what_is_no_checkpoint_and_no_adapter_is_named(name: str, command: Command, tmp_path: Path) -> None:
     (tmp_path / name).write_bytes(b"no such thing")

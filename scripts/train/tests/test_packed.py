@@ -169,7 +169,9 @@ def test_a_pack_of_another_vocabulary_is_refused(tmp_path: Path) -> None:
     packed = pack_examples(reader, examples()[-1:], WIDTH)
     write_packed(packed, tmp_path / "train.npz", fingerprint(METADATA, BELIEFS))
     other = tiny_tokenizer(["another corpus"] * 20, 300)
-    with pytest.raises(ValueError, match="another vocabulary"):
+    with pytest.raises(SystemExit, match="there is no .*other.npz: `pack` writes it"):
+        read_packed(tmp_path / "other.npz", fingerprint(METADATA, BELIEFS))
+    with pytest.raises(SystemExit, match="another vocabulary"):
         read_packed(tmp_path / "train.npz", fingerprint(other, BELIEFS))
 
 

@@ -20,7 +20,7 @@ from orchestra_train.pack_command import card_examples, list_examples
 from orchestra_train.reading.course import Course, Reached, TimedSettings
 from orchestra_train.reading.packed import Packed, pack_examples
 from orchestra_train.reading.reader import Reader
-from orchestra_train.reading.timed import train_packed
+from orchestra_train.reading.timed import drawn, train_packed
 from orchestra_train.reading.train import CardSettings, rate_at
 
 SETTINGS = TimedSettings(
@@ -155,3 +155,18 @@ def test_the_commands_in_miniature_pack_train_export_and_report(
         command("gpu", out, f"{given} --from {out / 'adapter.gguf'}")
     with pytest.raises(SystemExit, match="a share"):
         command("gpu", out, f"{given} --lists-first 1")
+
+
+def test_a_pack_that_begins_above_the_level_is_drawn_from_widely(packs: tuple[Packed, Packed]) -> None:
+    cards = replace(packs[0], levels=packs[0].levels * 0 + 1)
+    seen = {number for step in range(40) for number in drawn(cards, 0.0, step, SETTINGS).tolist()}
+    assert len(seen) == len(cards) > 2 * SETTINGS.examples
+
+
+def test_a_checkpoint_of_an_earlier_version_is_not_gone_on_from(packs: tuple[Packed, Packed], tmp_path: Path) -> None:
+    ticking(packs, SETTINGS, tmp_path)
+    saved = torch.load(tmp_path / "timed.pt", weights_only=True)
+    saved["more"]["spent_s"] = saved["more"].pop("reached")["spent_s"]
+    torch.save(saved, tmp_path / "timed.pt")
+    with pytest.raises(SystemExit, match="earlier version: take another folder"):
+        ticking(packs, SETTINGS, tmp_path)

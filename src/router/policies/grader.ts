@@ -17,6 +17,7 @@ export interface Graded {
 
 /** One run's questions about one prompt; the signal says which run. */
 export interface GradeRequest extends Pick<JudgeRequest, 'privateTo' | 'inProgress' | 'deadlineMs' | 'signal'> {
+  readonly askedBy: string;
   readonly prompt: readonly Segment[];
   readonly questions: readonly (readonly Segment[])[];
 }
@@ -33,7 +34,8 @@ const rememberedGrades = 20_000;
 
 /**
  * Has the engine grade, and asks it nothing twice: equal weights read equal prompts alike. What a private run asked is
- * known to that run alone, as long as its signal lives; the others share what they asked.
+ * known to that run alone, as long as its signal lives; other runs of one key share what they asked. Shared by all keys,
+ * it would tell one of them what another has asked.
  */
 export function createGrader(
   engine: Pick<InferenceEngine, 'judge'>,
@@ -56,25 +58,24 @@ export function createGrader(
     const weightsInUse = weightsHash();
     const asked = request.questions.map((question) => ({
       question,
-      key: keyOf(weightsInUse, request.prompt, question),
+      key: fingerprintOf(request.askedBy, weightsInUse, request.prompt, question),
     }));
     const known = new Map(asked.map(({ key }) => [key, memory.get(key)]));
     const fresh = [...new Map(asked.map((one) => [one.key, one])).values()].filter(({ key }) => !known.get(key));
-    const { grades, usage } = await ask(
-      request,
-      fresh.map(({ question }) => question),
-    );
+    const { grades, usage } = await ask({ ...request, questions: fresh.map(({ question }) => question) });
+    // An adapter that was swapped in meanwhile may have answered: that holds for this decision alone.
+    const stillInUse = weightsHash() === weightsInUse;
     for (const [index, { key }] of fresh.entries()) {
       const found = grades[index] ?? [];
       known.set(key, found);
-      memory.set(key, found);
+      if (stillInUse) memory.set(key, found);
     }
     return { grades: asked.map(({ key }) => known.get(key) ?? []), usage };
   };
 
-  async function ask(request: GradeRequest, questions: GradeRequest['questions']): Promise<Graded> {
-    if (questions.length === 0) return { grades: [], usage: noUsage };
-    const { logProbabilities, usage } = await engine.judge({ ...request, questions, answers });
+  async function ask({ askedBy, ...request }: GradeRequest): Promise<Graded> {
+    if (request.questions.length === 0) return { grades: [], usage: noUsage };
+    const { logProbabilities, usage } = await engine.judge({ ...request, answers });
     const { promptTokens, cachedTokens, outputTokens } = usage;
     return {
       grades: logProbabilities.map((row) => row.map(Math.exp)),
@@ -83,5 +84,5 @@ export function createGrader(
   }
 }
 
-const keyOf = (...parts: readonly unknown[]): string =>
+const fingerprintOf = (...parts: readonly unknown[]): string =>
   createHash('sha256').update(JSON.stringify(parts)).digest('base64');

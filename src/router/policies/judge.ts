@@ -107,7 +107,12 @@ async function gradeCards(input: PolicyInput, grade: Grader, contextTokens: numb
   return { grades: new Map(slots.map((slot, index) => [slot, grades[index] ?? []])), usage };
 }
 
-const askerOf = ({ privateTo, turn, signal }: PolicyInput) => ({ privateTo, inProgress: turn > 1, signal });
+const askerOf = ({ askedBy, privateTo, turn, signal }: PolicyInput) => ({
+  askedBy,
+  privateTo,
+  inProgress: turn > 1,
+  signal,
+});
 
 function gradedBeliefs(
   grades: ReadonlyMap<Slot, Grades>,

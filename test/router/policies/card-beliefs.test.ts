@@ -32,6 +32,7 @@ function chanceOf(needs: Needs, ...slots: (typeof answer)[]): number {
     turnsLeft: 3,
     timeLeftMs: 60_000,
     seed: 1,
+    askedBy: 'alice',
     privateTo: undefined,
     signal: new AbortController().signal,
   };

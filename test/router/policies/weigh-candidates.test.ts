@@ -35,6 +35,7 @@ const inputOf = (candidates: readonly Candidate[], privacy: number): PolicyInput
   turnsLeft: 3,
   timeLeftMs: 60_000,
   seed: 1,
+  askedBy: 'alice',
   privateTo: undefined,
   signal: new AbortController().signal,
 });

@@ -53,7 +53,7 @@ export function tinyModel(options: TinyModelOptions = {}): Buffer {
   return encodeGguf(header, [...tensors, { name: 'cls.output.weight', dimensions: [width, 2], data: labels }]);
 }
 
-export interface TinyAdapterOptions extends Pick<TinyModelOptions, 'words' | 'architecture'> {
+export interface TinyAdapterOptions extends Pick<TinyModelOptions, 'words' | 'architecture' | 'contract'> {
   /** Behind which token, which one gains how much logit. */
   readonly after: string;
   readonly next: string;
@@ -77,6 +77,7 @@ export function tinyAdapter(options: TinyAdapterOptions): Buffer {
     ['adapter.type', string('lora')],
     ['adapter.lora.alpha', { type: 'f32', value: 1 }],
   ]);
+  if (options.contract !== undefined) metadata.set('orchestra.contract', string(options.contract));
   return encodeGguf(metadata, [
     { name: 'output.weight.lora_a', dimensions: [width, 1], data: before },
     { name: 'output.weight.lora_b', dimensions: [1, vocabulary.tokens.length], data: gains },

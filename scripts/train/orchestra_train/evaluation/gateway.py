@@ -40,16 +40,18 @@ class PolicyFiles:
 
     model: Path | None = None
     adapter: Path | None = None
-    contract: str = "beliefs-1"
+    # As trained where nothing is said.
+    contract: str | None = "beliefs-1"
     context: int = 4096
 
     def section(self) -> dict[str, Any]:
         if self.model is None:
             return {"backend": "estimate"}
-        named = {"model": str(self.model.resolve()), "contract": self.contract, "context": self.context}
+        named = {"model": str(self.model.resolve()), "context": self.context}
+        contract = {} if self.contract is None else {"contract": self.contract}
         adapter = {} if self.adapter is None else {"adapter": str(self.adapter.resolve())}
         # No fallback: a turn that the policy cannot decide shall be seen.
-        return {"backend": "llama", **named, **adapter, "device": "cpu", "threads": 1, "fallback": "none"}
+        return {"backend": "llama", **named, **contract, **adapter, "device": "cpu", "threads": 1, "fallback": "none"}
 
 
 @dataclass(frozen=True)

@@ -201,7 +201,10 @@ def write_packed(packed: Packed, path: Path, made_with: str) -> None:
 
 
 def read_packed(path: Path, made_with: str) -> Packed:
+    """@raises SystemExit where it is not there, or was made with something else."""
+    if not path.exists():
+        raise SystemExit(f"--packed: there is no {path}: `pack` writes it")
     with np.load(path, allow_pickle=False) as file:
         if str(file["made_with"]) != made_with:
-            raise ValueError(f"{path} was packed with another vocabulary, contract or version: pack again")
+            raise SystemExit(f"{path} was packed with another vocabulary, contract or version: pack again")
         return Packed(*(file[one.name] for one in fields(Packed)))

@@ -37,6 +37,8 @@ def train_packed(
     journal = Journal(folder, "timed")
     first, more = journal.resume(reader.model, optimizer)
     same = journal.same_course(_told(settings), more)
+    if more and "reached" not in more:
+        raise SystemExit(f"{folder} was trained with an earlier version: take another folder")
     begin_probes(probes, more.get("probes"), folder, settings.origin)
     curriculum = Curriculum(**more.get("curriculum", {"level": settings.start}))
     course = Course(settings, first, Reached(**more.get("reached", {})), clock_s)
@@ -86,7 +88,7 @@ def _learn_lists(
 ) -> dict[str, float]:
     """Adds the gradients of one step."""
     # All lists are of the lowest level.
-    numbers = _drawn(lists, 0.0, step.number, settings)
+    numbers = drawn(lists, 0.0, step.number, settings)
     asked = asked_of(lists, numbers)
     sums = torch.zeros(1 + len(vars(asked)), device=reader.model.device)
     for batch in batches_of(lists, numbers, settings.width, settings.rows_at_once):
@@ -103,7 +105,7 @@ def _learn_cards(
     reader: Reader, probes: Probes, cards: Packed, step: Step, level: float, settings: TimedSettings
 ) -> dict[str, float]:
     """Adds the gradients of one step."""
-    numbers = _drawn(cards, level, step.number, settings)
+    numbers = drawn(cards, level, step.number, settings)
     sums = torch.zeros(len(fields(BatchLoss)), device=reader.model.device)
     for batch in batches_of(cards, numbers, settings.width, settings.rows_at_once):
         found = batch_loss(reader, probes, batch)
@@ -124,8 +126,9 @@ def _tokens(packed: Packed, numbers: np.ndarray) -> int:
     return int(np.diff(packed.tree_starts)[numbers].sum())
 
 
-def _drawn(packed: Packed, level: float, step: int, settings: TimedSettings) -> np.ndarray:
-    """A function of seed, step and level alone."""
+def drawn(packed: Packed, level: float, step: int, settings: TimedSettings) -> np.ndarray:
+    """A function of seed, step and level alone. Packs that begin above the level are drawn from their beginning on."""
+    level = max(level, float(packed.levels[0]))
     last = int(np.searchsorted(packed.levels, level, side="right"))
     last = min(len(packed), max(last, 2 * settings.examples))
     first = min(int(np.searchsorted(packed.levels, level - settings.window)), max(0, last - 2 * settings.examples))
