@@ -72,6 +72,12 @@ def test_each_half_of_a_sweep_is_measured_at_the_weight_that_the_other_half_chos
     assert sweep_table(swept, strongest) == {"0.1": [1, 0.7], "1": [-5.5, 0.15]}
 
 
+def test_a_contract_that_nobody_gave_is_left_to_the_weights() -> None:
+    policy = Path("own.gguf")
+    assert PolicyFiles(policy, contract="slots-2").section()["contract"] == "slots-2"
+    assert "contract" not in PolicyFiles(policy, contract=None).section()
+
+
 def test_an_adapter_is_served_on_its_base(tiny: tuple[Path, Path]) -> None:
     scenario = world_scenario(3).scenario
 
